@@ -1,0 +1,1 @@
+"""Firstlight's library: what judges, asks and remembers. See docs/architecture.md for its layers."""

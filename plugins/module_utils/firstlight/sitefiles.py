@@ -1,0 +1,241 @@
+"""The files of a site that people write: profiles and the fleet (the rack plan)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import netaddr
+
+from .errors import InputError
+from .profile import Profile
+from .yamlfile import YamlFile, read_yaml
+
+_COUNT = {"type": "integer", "minimum": 0}
+_PART = {"type": "object", "properties": {"count": _COUNT}, "required": ["count"]}
+
+PROFILE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["name", "vendor", "model", "gpus", "hcas", "ethernet", "nvme", "os_disk", "psus"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {
+            "type": "string",
+            "pattern": r"^[a-z0-9][a-z0-9_-]*$",
+            "x-hint": "lower-case letters, digits, - and _",
+        },
+        "vendor": {"type": "string"},
+        "model": {"type": "string"},
+        "gpus": _PART,
+        "hcas": _PART,
+        "ethernet": {**_PART, "required": ["count", "pxe"]},
+        "nvme": _PART,
+        "os_disk": {"type": "object", "required": ["controller"]},
+        "psus": _PART,
+        "firmware": {
+            "type": "object",
+            "additionalProperties": {"type": "string", "x-hint": 'a version in quotes: "2.5.4"'},
+        },
+        "limits": {"type": "object", "additionalProperties": {"type": "number"}},
+    },
+}
+
+_NAME = {
+    "type": "string",
+    "pattern": r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+    "x-hint": "a host name has lower-case letters, digits and hyphens",
+}
+_PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
+_UNIT = {"type": "integer", "minimum": 1, "maximum": 60, "x-hint": "a rack unit from 1 to 60"}
+_RACK = {
+    "type": "string",
+    "pattern": r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+    "x-hint": 'a rack name in quotes, e.g. "r1"',
+}
+_TAG = {
+    "type": "string",
+    "pattern": r"^[A-Za-z0-9-]{1,40}$",
+    "x-hint": "a service tag has letters, digits and hyphens (quote it if it has digits alone)",
+}
+
+FLEET_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["site"],
+    "additionalProperties": False,
+    "properties": {
+        "site": {"type": "string"},
+        "hosts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "rack", "unit", "bmc_address", "profile"],
+                "additionalProperties": False,
+                "properties": {
+                    "name": _NAME,
+                    "rack": _RACK,
+                    "unit": _UNIT,
+                    "bmc_address": {"type": "string"},
+                    "bmc_port": _PORT,
+                    "profile": {"type": "string"},
+                    "service_tag": _TAG,
+                    "mac": {"type": "string"},
+                },
+            },
+        },
+        "ranges": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["names", "rack", "first_unit", "unit_step", "bmc_addresses", "profile"],
+                "additionalProperties": False,
+                "properties": {
+                    "names": {
+                        "type": "string",
+                        "pattern": r"^[a-z0-9-]*\[\d+:\d+\][a-z0-9-]*$",
+                        "x-hint": "names count like r1-n[01:08]",
+                    },
+                    "rack": _RACK,
+                    "first_unit": _UNIT,
+                    "unit_step": {"type": "integer", "minimum": 1},
+                    "bmc_addresses": {"type": "string"},
+                    "bmc_port": _PORT,
+                    "profile": {"type": "string"},
+                },
+            },
+        },
+    },
+}
+
+
+@dataclass(frozen=True)
+class PlannedHost:
+    """One server of the rack plan, written down before it answers."""
+
+    name: str
+    rack: str
+    unit: int
+    bmc_address: str
+    profile: str
+    bmc_port: int = 443
+    service_tag: str | None = None
+    mac: str | None = None  # of the NIC that installs, where the plan knows it: aa:bb:cc:dd:ee:ff
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    site: str
+    hosts: list[PlannedHost]
+
+
+def load_profiles(folder: Path | str) -> dict[str, Profile]:
+    """All profiles (``*.yml``) of a folder by name; InputError where one is wrong."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError("no such folder of profiles", str(folder))
+    profiles: dict[str, Profile] = {}
+    for path in sorted(folder.glob("*.yml")):
+        file = read_yaml(path)
+        file.check(PROFILE_SCHEMA)
+        profile = Profile.from_dict(file.data)
+        if profile.name != path.stem:
+            raise InputError(f"name: {profile.name!r} must be the file's name, {path.stem!r}", file.where(["name"]))
+        profiles[profile.name] = profile
+    if not profiles:
+        raise InputError("holds no profile (*.yml)", str(folder))
+    return profiles
+
+
+def normal_mac(text: str) -> str:
+    """A MAC in any usual spelling as aa:bb:cc:dd:ee:ff; ValueError when it is not a unicast 6-octet address."""
+    try:
+        mac = netaddr.EUI(text, version=48, dialect=netaddr.mac_unix_expanded)
+    except (netaddr.AddrFormatError, TypeError, ValueError):
+        raise ValueError(f"{text!r} is not a MAC address") from None
+    if int(mac) == 0 or mac.words[0] & 1:
+        raise ValueError(f"{text!r} is not the address of one NIC")
+    return str(mac)
+
+
+def load_fleet(path: Path | str, profiles: dict[str, Profile]) -> Fleet:
+    """The fleet file, hosts and expanded ranges; every host unique by name, BMC, MAC, tag and place."""
+    file = read_yaml(path)
+    file.check(FLEET_SCHEMA)
+    planned: list[tuple[PlannedHost, str]] = []
+    for number, row in enumerate(file.data.get("hosts") or []):
+        planned.append((_one_host(file, number, row), file.where(["hosts", number])))
+    for number, row in enumerate(file.data.get("ranges") or []):
+        planned += [(host, file.where(["ranges", number])) for host in _one_range(file, number, row)]
+    if not planned:
+        raise InputError("no host is planned; add hosts: or ranges:", str(path))
+    for host, where in planned:
+        if host.profile not in profiles:
+            known = ", ".join(sorted(profiles))
+            raise InputError(f"host {host.name}: unknown profile {host.profile!r}; known are {known}", where)
+    _refuse_duplicates(planned)
+    return Fleet(site=file.data["site"], hosts=[host for host, _ in planned])
+
+
+def _one_host(file: YamlFile, number: int, row: dict[str, Any]) -> PlannedHost:
+    key: list[str | int] = ["hosts", number]
+    try:
+        address = str(netaddr.IPAddress(row["bmc_address"]))
+    except (netaddr.AddrFormatError, ValueError):
+        raise InputError(
+            f"host {row['name']}: bmc_address {row['bmc_address']!r} is not an IP address",
+            file.where([*key, "bmc_address"]),
+        ) from None
+    try:
+        mac = normal_mac(row["mac"]) if "mac" in row else None
+    except ValueError as error:
+        raise InputError(f"host {row['name']}: mac: {error}", file.where([*key, "mac"])) from None
+    return PlannedHost(**{**row, "bmc_address": address, "mac": mac})
+
+
+def _one_range(file: YamlFile, number: int, row: dict[str, Any]) -> list[PlannedHost]:
+    where = file.where(["ranges", number])
+    before, first, last, after = re.split(r"\[(\d+):(\d+)\]", row["names"])  # the schema saw to its form
+    names = [f"{before}{n:0{len(first)}d}{after}" for n in range(int(first), int(last) + 1)]
+    try:
+        start, end = row["bmc_addresses"].split("-")
+        addresses = [str(a) for a in netaddr.iter_iprange(start.strip(), end.strip())]
+    except (netaddr.AddrFormatError, ValueError):
+        raise InputError(
+            f"bmc_addresses {row['bmc_addresses']!r} is no range; it looks like 10.0.1.11-10.0.1.18", where
+        ) from None
+    if len(names) != len(addresses) or not names:
+        raise InputError(
+            f"names {row['names']} are {len(names)} hosts, bmc_addresses {row['bmc_addresses']} are {len(addresses)}",
+            where,
+        )
+    units = [row["first_unit"] + i * row["unit_step"] for i in range(len(names))]
+    if units[-1] > 60:
+        raise InputError(f"the last host {names[-1]} would sit at unit {units[-1]}; a rack ends at 60", where)
+    return [
+        PlannedHost(name, row["rack"], unit, address, row["profile"], row.get("bmc_port", 443))
+        for name, unit, address in zip(names, units, addresses, strict=True)
+    ]
+
+
+def _refuse_duplicates(planned: list[tuple[PlannedHost, str]]) -> None:
+    unique = {
+        "name": lambda h: h.name,
+        "BMC address": lambda h: f"{h.bmc_address}:{h.bmc_port}",
+        "MAC": lambda h: h.mac,
+        "service tag": lambda h: h.service_tag,
+        "place": lambda h: f"rack {h.rack} unit {h.unit}",
+    }
+    for what, value_of in unique.items():
+        seen: dict[str, tuple[PlannedHost, str]] = {}
+        for host, where in planned:
+            value = value_of(host)
+            if value is None:
+                continue
+            if value in seen:
+                other, place = seen[value]
+                raise InputError(f"host {host.name}: {what} {value} is already that of {other.name} ({place})", where)
+            seen[value] = (host, where)
