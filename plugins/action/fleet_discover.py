@@ -1,0 +1,26 @@
+"""Judge what the BMCs said against the profiles (see plugins/modules/fleet_discover.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firstlight.bmc.hardware import Record
+from firstlight.bmc.triage import triage, triage_fleet
+from firstlight.fleet_action import FleetAction
+from firstlight.profile import Profile
+
+
+class ActionModule(FleetAction):
+    def work(self) -> dict[str, Any]:
+        admitted = self.open_stage("discover").admitted
+        fleet = [n for n in self.variables["groups"]["fleet"] if self.host_value(n, "bmc_record")]
+        records = {name: Record.from_dict(self.host_value(name, "bmc_record")) for name in fleet}
+        twins = triage_fleet(records)  # of the whole fleet: a twin may be outside the limit
+        findings, seconds = {}, {}
+        for name in admitted:
+            record, profile = records[name], Profile.from_dict(self.host_value(name, "profile"))
+            findings[name] = triage(self.planned(name), record, profile) + twins.get(name, [])
+            seconds[name] = record.seconds
+            if record.hardware and record.hardware.service_tag and name not in twins:
+                self.ledger.identify(name, record.hardware.service_tag)
+        return {"msg": self.close_stage("discover", findings, seconds)}

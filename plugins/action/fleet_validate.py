@@ -1,0 +1,37 @@
+"""Refuse to start with inconsistent input (see plugins/modules/fleet_validate.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from firstlight.errors import InputError
+from firstlight.fleet_action import FleetAction
+from firstlight.maas.client import MaasClient
+from firstlight.policy import required_ready
+
+VAULT = "put it into group_vars/all/secrets.yml with ansible-vault, or into the environment as "
+
+
+class ActionModule(FleetAction):
+    def work(self) -> dict[str, Any]:
+        required_ready(self.value("fleet_min_ready", "100%"), len(self.hosts))
+        for secret in ("bmc_username", "bmc_password", "maas_api_key"):
+            self.needed(secret, f"{VAULT}FIRSTLIGHT_{secret.upper()}")
+        self.needed("maas_url", "name it as url: in the inventory's *.maas.yml")
+        for key in ("bmc_ca_file", "maas_ca_file", "ansible_ssh_private_key_file", "install_ssh_public_key_file"):
+            self._readable(key)
+        client = MaasClient(self.value("maas_url"), self.value("maas_api_key"), self.value("maas_ca_file"))
+        who = client.whoami()
+        return {"msg": f"{len(self.hosts)} hosts, MAAS {client.version()} as {who}"}
+
+    def _readable(self, key: str) -> None:
+        """A file that a setting names, where it is set, is there and can be read."""
+        path = self.value(key)
+        if not path:
+            return
+        try:
+            with Path(path).expanduser().open("rb") as file:
+                file.read(1)
+        except OSError as error:
+            raise InputError(f"{key}: {path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,187 @@
+"""Remember a run: its start and end, what failed on hosts in between, its report and its exit status."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible.plugins.callback import CallbackBase
+from ansible.template import Templar
+
+from firstlight import report
+from firstlight.errors import FirstlightError
+from firstlight.findings import Finding
+from firstlight.fleet_action import LEDGER, RUN_ID, open_ledger, plain, reports_folder, write_report
+from firstlight.ledger.store import Ledger, ledger_url
+
+DOCUMENTATION = r"""
+name: firstlight
+type: notification
+short_description: Notes runs, failed tasks and unreachable hosts in the ledger; gives the exit status
+description:
+  - Notes in the ledger when a run started, ended, broke or was stopped.
+  - Turns a failed task or an unreachable host, in a play that has the variable C(stage), into a finding of that host.
+  - Leaves C(reports/latest.json) and C(latest.txt) however the run ends. What SIGKILL prevents was written at the last
+    stage's end.
+  - In a playbook with a C(report) play the exit status is 0 when C(fleet_min_ready) is met, 2 when not, 1 when
+    the run itself broke.
+  - In check mode everything is noted in a copy of the ledger that is thrown away, and the report is C(check.json).
+requirements: [enabled in callbacks_enabled]
+"""
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "firstlight"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.ledger: Ledger | None = None
+        self.variables: dict[str, Any] = {}
+        self.stage: str | None = None
+        self.playbook = ""
+        self.reports = False  # has the playbook a report play
+        self.reported = False
+        self.broken = ""
+        self.judged: list[str] = []
+        self.scratch: str | None = None
+        self.pid = os.getpid()
+
+    # -- what Ansible tells ---------------------------------------------------------------------------------------
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        self.playbook = os.path.basename(playbook._file_name)
+        self.reports = any(play.vars.get("stage") == "report" for play in playbook.get_plays())
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        self.stage = play.vars.get("stage")
+        if self.stage and self.ledger is None and not self.broken:
+            try:
+                self._start(play)
+            except FirstlightError as error:
+                self._broke(str(error))
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        task = result._task
+        if ignore_errors or self.ledger is None or _has_rescue(task):
+            return
+        said = str(result._result.get("msg") or result._result.get("stderr") or "no message")
+        if task.action.startswith("fleet_"):
+            self._broke(f"{self.stage}: {said}")
+            return
+        evidence = f"{task.get_name().strip()}: {said}"
+        self._failed(result._host.get_name(), f"{self.stage}.task_failed", evidence, "retry")
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        if self.ledger is not None:
+            said = str(result._result.get("msg", "no message"))
+            self._failed(result._host.get_name(), "ssh.unreachable", said, "power_cycle")
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        if result._task.action == "fleet_report":
+            self.reported = True
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        if self.ledger is None:
+            if self.broken and self.reports:
+                self._exit(1)
+            return
+        ran_out = bool(stats.dark or stats.failures) and not self.reported
+        built = self._finish("broken" if self.broken else "done")
+        if not self.reports or not (self.reported or self.broken or ran_out):
+            return  # a playbook of one stage, or a run that --tags left without its report
+        if self.broken:
+            self._display.display(report.summary(built) if built else "", stderr=True)
+            self._exit(1)
+        if built and not self.reported:
+            self._display.display(report.text(built, width=max(120, shutil.get_terminal_size((150, 24)).columns)))
+        self._exit(0 if built and built["policy"]["met"] else 2)
+
+    # -- the run --------------------------------------------------------------------------------------------------
+
+    def _start(self, play: Any) -> None:
+        manager = play.get_variable_manager()
+        inventory = manager._inventory
+        fleet = inventory.groups.get("fleet")
+        host = fleet.get_hosts()[0] if fleet and fleet.get_hosts() else None
+        if host is None:
+            return
+        variables = manager.get_vars(play=play, host=host)
+        templar = Templar(loader=play.get_loader(), variables=variables)
+        wanted = ("ledger_url", "reports_dir", "fleet_min_ready", "site")
+        self.variables = {key: plain(templar.template(variables[key])) for key in wanted if key in variables}
+        self.variables["groups"] = {"fleet": [h.name for h in fleet.get_hosts()]}
+        self.judged = [h.name for h in inventory.get_hosts("fleet")]  # within the limit
+        if context.CLIARGS.get("check"):
+            self._use_a_copy()
+        self.ledger = open_ledger(self.variables)
+        os.environ[RUN_ID] = str(self.ledger.start_run(self.playbook))
+        atexit.register(self._stopped)
+        before = signal.getsignal(signal.SIGTERM)
+
+        def terminated(number: int, frame: Any) -> None:
+            self._stopped()
+            if callable(before):
+                before(number, frame)
+
+        signal.signal(signal.SIGTERM, terminated)
+
+    def _use_a_copy(self) -> None:
+        self.scratch = tempfile.mkdtemp(prefix="firstlight-check-")
+        url = ledger_url(str(Path(self.scratch) / "ledger.sqlite"))
+        open_ledger(self.variables).copy_to(Ledger(url))
+        os.environ[LEDGER] = url
+
+    def _failed(self, host: str, symptom: str, evidence: str, action: str) -> None:
+        if self.ledger is not None and self.stage and host in self.variables["groups"]["fleet"]:
+            finding = Finding(self.stage, "fail", symptom, evidence=evidence, action=action)
+            try:
+                self.ledger.end_stage(self.stage, host, [finding])
+            except FirstlightError as error:
+                self._display.warning(str(error))
+
+    def _broke(self, why: str) -> None:
+        if not self.broken:
+            self.broken = why
+            self._display.error(f"the run broke: {why}")
+
+    def _stopped(self) -> None:
+        if self.ledger is not None and os.getpid() == self.pid:
+            self._finish("stopped")
+
+    def _finish(self, outcome: str) -> dict[str, Any] | None:
+        """Close the run and write the report a last time; once."""
+        ledger, self.ledger = self.ledger, None
+        if ledger is None or ledger.run_id is None:
+            return None
+        try:
+            ledger.end_run(ledger.run_id, outcome, self.broken)
+            return write_report(ledger, self.variables, self.judged, check=self.scratch is not None)
+        except FirstlightError as error:
+            self._display.error(f"the report could not be written: {error}")
+            return None
+        finally:
+            if self.scratch:
+                shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _exit(self, status: int) -> None:
+        """The playbook is over and this is its last event: Ansible offers no other way to set its exit status."""
+        sys.exit(status)
+
+
+def _has_rescue(task: Any) -> bool:
+    parent = getattr(task, "_parent", None)
+    while parent is not None:
+        if getattr(parent, "rescue", None):
+            return True
+        parent = getattr(parent, "_parent", None)
+    return False

@@ -1,0 +1,152 @@
+"""What the fleet_* action plugins share: one call on the controller for all hosts of a play.
+
+An action plugin instead of a task per host, because asking 500 BMCs or MAAS is one Python function, and because a
+play that is limited with -l must still find its controller.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible import constants as C  # noqa: N812 (Ansible's own name for it)
+from ansible.plugins.action import ActionBase
+
+from . import report
+from .errors import FirstlightError, InputError
+from .findings import Finding, blocking
+from .ledger.store import Ledger
+from .sitefiles import PlannedHost
+from .stages import Admission, admit
+
+RUN_ID = "FIRSTLIGHT_RUN_ID"
+LEDGER = "FIRSTLIGHT_LEDGER"  # set by the callback plugin; a throw-away copy in check mode
+CHECK_REPORT = "check"
+
+
+def plain(value: Any) -> Any:
+    """The same value without Ansible's wrappers: what libraries and databases expect."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, str):
+        return str.__str__(value)
+    return value
+
+
+def reports_folder(variables: Mapping[str, Any]) -> Path:
+    """``reports_dir``, by default reports/ beside ansible.cfg."""
+    base = Path(C.CONFIG_FILE).parent if C.CONFIG_FILE else Path.cwd()
+    return base / str(variables.get("reports_dir") or "reports")
+
+
+def open_ledger(variables: Mapping[str, Any]) -> Ledger:
+    """The site's ledger, as this run sees it."""
+    url = os.environ.get(LEDGER) or variables.get("ledger_url")
+    if not url:
+        raise InputError("ledger_url is not set; does the inventory have a *.redfish_bmc.yml with ledger: in it?")
+    run_id = os.environ.get(RUN_ID)
+    return Ledger(plain(url), run_id=int(run_id) if run_id else None)
+
+
+def write_report(ledger: Ledger, variables: Mapping[str, Any], judged: Iterable[str], *, check: bool) -> dict[str, Any]:
+    """Build the report from the ledger and write it; returns it."""
+    fleet = plain(list(variables["groups"].get("fleet", [])))
+    built = report.build(
+        site=plain(variables.get("site", "")),
+        stories=ledger.story(fleet),
+        fleet_min_ready=plain(variables.get("fleet_min_ready", "100%")),
+        run=ledger.run(ledger.run_id) if ledger.run_id else None,
+        judged=judged,
+    )
+    report.write(built, reports_folder(variables), CHECK_REPORT if check else "latest")
+    return built
+
+
+class FleetAction(ActionBase):
+    """Base of the run-once actions. A subclass implements ``work`` and returns the task's result."""
+
+    BYPASS_HOST_LOOP = True  # one call for all hosts
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_diff = True
+
+    def work(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        self.variables = task_vars or {}
+        self.check = bool(self._task.check_mode)
+        self.hosts: list[str] = plain(list(self.variables.get("ansible_play_hosts", [])))
+        self.started = time.monotonic()
+        try:
+            self.ledger = open_ledger(self.variables)
+            self._plan()
+            result.update(self.work())
+            write_report(self.ledger, self.variables, self.run_hosts(), check=self.check)
+        except FirstlightError as error:
+            result.update(failed=True, msg=str(error))
+        return result
+
+    # -- what subclasses use --------------------------------------------------------------------------------------
+
+    def host_variables(self, name: str) -> Mapping[str, Any]:
+        return self.variables["hostvars"][name]
+
+    def host_value(self, name: str, key: str, default: Any = None) -> Any:
+        return plain(self.host_variables(name).get(key, default))
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """A site variable, or the secret of that name from the environment; templates are resolved by Ansible."""
+        secret = os.environ.get(f"FIRSTLIGHT_{key.upper()}")
+        return secret if secret else self.host_value(self.hosts[0], key, default)
+
+    def needed(self, key: str, hint: str) -> Any:
+        value = self.value(key)
+        if value in (None, ""):
+            raise InputError(f"{key} is not set; {hint}")
+        return value
+
+    def planned(self, name: str) -> PlannedHost:
+        """The host as the fleet file has it."""
+        return PlannedHost(**self.host_value(name, "planned"))
+
+    def open_stage(self, stage: str) -> Admission:
+        """Admit the play's hosts to a stage, note that they entered it, and say who stays out."""
+        admission = admit(self.ledger, stage, self.hosts)
+        self.ledger.begin_stage(stage, admission.admitted)
+        if admission.left_out:
+            reasons = Counter(admission.left_out.values())
+            said = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+            self._display.display(f"{stage}: {len(admission.admitted)} hosts go in; left out: {said}")
+        return admission
+
+    def close_stage(self, stage: str, findings: Mapping[str, list[Finding]], seconds: Mapping[str, float]) -> str:
+        """End a stage for these hosts; returns one line for the screen."""
+        passed = 0
+        symptoms: Counter[str] = Counter()
+        for name, known in findings.items():
+            passed += self.ledger.end_stage(stage, name, known, seconds=seconds.get(name))
+            symptoms.update({f.symptom for f in blocking(known)})
+        line = f"{stage}: {passed} of {len(findings)} passed"
+        if symptoms:
+            line += "; " + ", ".join(f"{count} {symptom}" for symptom, count in symptoms.most_common())
+        self._display.display(line)
+        return line
+
+    def elapsed(self) -> float:
+        return round(time.monotonic() - self.started, 2)
+
+    def run_hosts(self) -> list[str]:
+        """The planned hosts that this run was limited to, whether or not they are still in the play."""
+        return plain(list(self.variables.get("ansible_play_hosts_all", self.hosts)))
+
+    def _plan(self) -> None:
+        names = [n for n in self.run_hosts() if self.host_value(n, "planned")]
+        self.ledger.plan(self.value("site", "") or "", [self.planned(n) for n in names])

@@ -1,0 +1,171 @@
+"""The fleet report: one record per host, the counts, and whether the policy is met. Pure but for ``write``."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .findings import Finding, blocking, highest_action
+from .ledger.store import STAGES, now
+from .policy import required_ready
+
+
+def host_report(story: dict[str, Any]) -> dict[str, Any]:
+    """One host's record from its story (see ``Ledger.story``). Ready only with every stage passed and nothing held."""
+    findings = [{k: f[k] for k in Finding.__dataclass_fields__} for f in story["findings"]]
+    known = [Finding.from_dict(f) for f in findings]
+    reasons = blocking(known)
+    stages = story["stages"]
+    open_stage = next((s for s in STAGES if stages.get(s, {}).get("result") != "passed"), None)
+    ready = not reasons and open_stage is None
+    if not ready and not reasons:
+        begun = open_stage in stages
+        said = f"{open_stage} was begun and not ended" if begun else f"{open_stage} was not reached"
+        reasons = [Finding("verdict", "unknown", "verdict.unfinished", evidence=said, action="retry")]
+        known += reasons
+    return {
+        "name": story["name"],
+        "rack": story["rack"],
+        "unit": story["unit"],
+        "service_tag": story["service_tag"],
+        "profile": story["profile"],
+        "stage": _stage_reached(stages),
+        "state": story["state"],
+        "verdict": "ready" if ready else "not ready",
+        "reasons": [reason.to_dict() for reason in reasons],
+        "findings": findings,
+        "action": "none" if ready else highest_action(known),
+        "seconds": {stage: stages[stage]["seconds"] for stage in STAGES if stage in stages},
+    }
+
+
+def _stage_reached(stages: dict[str, Any]) -> str | None:
+    """The stage at which a host left or is: the first that it has not passed, or the last of all."""
+    for stage in STAGES:
+        if stage not in stages:
+            before = STAGES[: STAGES.index(stage)]
+            return before[-1] if before else None
+        if stages[stage]["result"] != "passed":
+            return stage
+    return STAGES[-1]
+
+
+def build(
+    site: str,
+    stories: Iterable[dict[str, Any]],
+    fleet_min_ready: int | float | str,
+    run: dict[str, Any] | None = None,
+    judged: Iterable[str] | None = None,
+) -> dict[str, Any]:
+    """The whole report as plain values, ready for JSON.
+
+    judged: names of the hosts that the policy is judged on (those that the run was limited to); all by default.
+    """
+    hosts = [host_report(story) for story in stories]
+    names = {h["name"] for h in hosts} if judged is None else set(judged)
+    in_run = [h for h in hosts if h["name"] in names]
+    ready = sum(h["verdict"] == "ready" for h in in_run)
+    required = required_ready(fleet_min_ready, len(in_run))
+    return {
+        "site": site,
+        "written": now(),
+        "run": run or {},
+        "policy": {
+            "fleet_min_ready": fleet_min_ready,
+            "hosts": len(in_run),
+            "required": required,
+            "ready": ready,
+            "met": ready >= required,
+        },
+        "counts": {
+            "hosts": len(hosts),
+            "ready": sum(h["verdict"] == "ready" for h in hosts),
+            "not_ready": sum(h["verdict"] != "ready" for h in hosts),
+            "by_state": dict(sorted(Counter(h["state"] for h in hosts).items())),
+            "by_symptom": dict(sorted(Counter(r["symptom"] for h in hosts for r in h["reasons"]).items())),
+        },
+        "hosts": hosts,
+    }
+
+
+def text(report: dict[str, Any], width: int = 150, colour: bool = False) -> str:
+    """The report as a table for people, and a line that says what it comes to."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, expand=False)
+    for heading in ("host", "rack/unit", "service tag", "stage", "state", "verdict", "reason", "action"):
+        table.add_column(heading, overflow="fold", ratio=1 if heading == "reason" else None)
+    table.add_column("seconds " + "/".join(STAGES), justify="right")
+    for host in report["hosts"]:
+        ready = host["verdict"] == "ready"
+        table.add_row(
+            host["name"],
+            f"{host['rack']}/{host['unit']}",
+            host["service_tag"] or "-",
+            host["stage"] or "-",
+            host["state"],
+            Text(host["verdict"], style="green" if ready else "bold red"),
+            Text(_reason(host)),
+            host["action"],
+            " / ".join(_seconds(host["seconds"].get(stage)) for stage in STAGES),
+        )
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=colour, color_system="standard" if colour else None)
+    console.print(table)
+    console.print(Text(summary(report)))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def summary(report: dict[str, Any]) -> str:
+    """One line: how many are ready, and whether that is enough."""
+    policy, counts = report["policy"], report["counts"]
+    met = "met" if policy["met"] else "NOT met"
+    line = f"site {report['site']}: {counts['ready']} of {counts['hosts']} hosts ready; "
+    if policy["hosts"] != counts["hosts"]:
+        line += f"{policy['ready']} of the {policy['hosts']} in this run; "
+    line += f"policy fleet_min_ready={policy['fleet_min_ready']} ({policy['required']} of {policy['hosts']}) {met}"
+    outcome = (report.get("run") or {}).get("outcome")
+    return f"{line}; the run {_OUTCOMES[outcome]}" if outcome in _OUTCOMES else line
+
+
+_OUTCOMES = {"broken": "broke", "stopped": "was stopped"}
+
+
+def _reason(host: dict[str, Any]) -> str:
+    if not host["reasons"]:
+        return ""
+    first, more = host["reasons"][0], len(host["reasons"]) - 1
+    said = ": ".join(part for part in (first["symptom"], first["locator"], first["evidence"]) if part)
+    return f"{said} (and {more} more)" if more else said
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}" if value < 10 else f"{value:.0f}"
+
+
+def write(report: dict[str, Any], folder: Path, name: str = "latest") -> None:
+    """Write NAME.json and NAME.txt, each whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_whole(folder / f"{name}.json", json.dumps(report, indent=2) + "\n")
+    _write_whole(folder / f"{name}.txt", text(report))
+
+
+def _write_whole(path: Path, content: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(content)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,36 @@
+"""Documentation of the action plugin of the same name, which does the work on the controller."""
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+DOCUMENTATION = r"""
+module: fleet_report
+short_description: Write and show the report of the whole fleet
+description:
+  - Runs once, on the controller, from what the ledger holds. Writes C(latest.json) and C(latest.txt) into
+    C(reports_dir), by default C(reports/) beside ansible.cfg; in check mode C(check.json) and C(check.txt).
+  - The callback plugin P(firstlight#callback) makes the exit status of it - 0 when the policy C(fleet_min_ready) is met,
+    2 when not, 1 when the run itself broke.
+author: [Firstlight contributors]
+"""
+
+EXAMPLES = r"""
+- name: Write the report
+  fleet_report:
+"""
+
+RETURN = r"""
+policy:
+  description: fleet_min_ready, how many hosts it asks for, how many are ready, and whether it is met.
+  type: dict
+  returned: always
+counts:
+  description: Hosts, ready, not_ready, by_state, by_symptom.
+  type: dict
+  returned: always
+folder:
+  description: Where the report was written.
+  type: str
+  returned: always
+"""

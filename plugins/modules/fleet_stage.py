@@ -1,0 +1,49 @@
+"""Documentation of the action plugin of the same name, which does the work on the controller."""
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+DOCUMENTATION = r"""
+module: fleet_stage
+short_description: Open or close a stage for all hosts of the play
+description:
+  - Runs once, on the controller. Opening admits those hosts that passed the stages before and returns them;
+    closing writes their findings to the ledger. A host whose task failed in between was noted by the callback
+    plugin C(firstlight) with a finding of its own.
+  - When O(stage) is not wholly run (C(--tags) of a part), nothing is recorded.
+author: [Firstlight contributors]
+options:
+  stage:
+    description: Which stage.
+    type: str
+    required: true
+    choices: [configure, smoke]
+  event:
+    description: Open it before the stage's work, close it after.
+    type: str
+    required: true
+    choices: [open, close]
+  findings_from:
+    description: With O(event=close), the registered variable of each host whose C(findings) are taken.
+    type: str
+"""
+
+EXAMPLES = r"""
+- name: Open the stage
+  fleet_stage:
+    stage: configure
+    event: open
+  register: __stage
+"""
+
+RETURN = r"""
+admitted:
+  description: Names of the hosts that go in.
+  type: list
+  returned: when opening
+left_out:
+  description: Reason by name of the hosts that stay out.
+  type: dict
+  returned: when opening
+"""
