@@ -18,7 +18,7 @@ from ansible.template import Templar
 from firstlight import report
 from firstlight.errors import FirstlightError
 from firstlight.findings import Finding
-from firstlight.fleet_action import LEDGER, RUN_ID, open_ledger, plain, reports_folder, write_report
+from firstlight.fleet_action import LEDGER, RUN_ID, open_ledger, plain, write_report
 from firstlight.ledger.store import Ledger, ledger_url
 
 DOCUMENTATION = r"""
@@ -59,7 +59,7 @@ class CallbackModule(CallbackBase):
     # -- what Ansible tells ---------------------------------------------------------------------------------------
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        self.playbook = os.path.basename(playbook._file_name)
+        self.playbook = Path(playbook._file_name).name
         self.reports = any(play.vars.get("stage") == "report" for play in playbook.get_plays())
 
     def v2_playbook_on_play_start(self, play: Any) -> None:

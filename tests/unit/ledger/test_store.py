@@ -1,0 +1,203 @@
+"""The ledger remembers, and keeps one transaction from harming another."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from firstlight.errors import FirstlightError, InputError
+from firstlight.findings import Finding
+from firstlight.ledger.store import Ledger, ledger_url
+from firstlight.sitefiles import PlannedHost
+
+OK = Finding("gpu_count", "ok", "gpu_count", evidence="8 of 8")
+MISSING = Finding("gpu_count", "fail", "gpu.missing", "Video.Slot.6-1", "7 of 8", "reseat")
+
+
+def host(number: int, tag: str | None = None) -> PlannedHost:
+    return PlannedHost(f"n{number}", "r1", number, f"10.0.0.{number}", "xe9680", service_tag=tag)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(ledger_url("ledger.sqlite", tmp_path))
+    ledger.plan("test", [host(1, "AAA"), host(2)])
+    return ledger
+
+
+def story(ledger, name="n1"):
+    return ledger.story([name])[0]
+
+
+def test_planned_hosts_are_in_state_planned(ledger):
+    assert ledger.states() == {"n1": "planned", "n2": "planned"}
+
+
+def test_planning_again_changes_nothing(ledger):
+    before = ledger.story(["n1", "n2"])
+    ledger.plan("test", [host(1, "AAA"), host(2)])
+    assert ledger.story(["n1", "n2"]) == before
+
+
+def test_a_host_moves_forward_through_its_stages(ledger):
+    seen = []
+    for stage in ("discover", "enlist", "install", "configure", "smoke"):
+        ledger.begin_stage(stage, ["n1"])
+        assert ledger.end_stage(stage, "n1", [OK])
+        seen.append(ledger.states()["n1"])
+    assert seen == ["discovered", "enlisted", "installed", "configured", "ready"]
+
+
+def test_passing_an_early_stage_again_does_not_move_a_host_back(ledger):
+    for stage in ("discover", "enlist", "install"):
+        ledger.end_stage(stage, "n1", [OK])
+    ledger.end_stage("discover", "n1", [OK])
+    assert ledger.states()["n1"] == "installed"
+
+
+def test_a_failed_stage_keeps_the_state_and_says_why(ledger):
+    assert not ledger.end_stage("discover", "n1", [OK, MISSING])
+    told = story(ledger)
+    assert told["state"] == "planned"
+    assert told["stages"]["discover"]["result"] == "failed"
+    assert [f["symptom"] for f in told["findings"]] == ["gpu_count", "gpu.missing"]
+
+
+def test_unknown_does_not_pass(ledger):
+    assert not ledger.end_stage("discover", "n1", [Finding("gpu_count", "unknown", "gpu_count.timed_out")])
+
+
+def test_a_ready_host_that_fails_is_quarantined_until_it_is_ready_again(ledger):
+    for stage in ("discover", "enlist", "install", "configure", "smoke"):
+        ledger.end_stage(stage, "n1", [OK])
+    ledger.end_stage("discover", "n1", [MISSING])
+    assert ledger.states()["n1"] == "quarantined"
+    for stage in ("discover", "enlist", "install", "configure"):
+        ledger.end_stage(stage, "n1", [OK])
+    assert ledger.states()["n1"] == "quarantined"
+    ledger.end_stage("smoke", "n1", [OK])
+    assert ledger.states()["n1"] == "ready"
+
+
+def test_a_finding_that_is_gone_is_cleared_and_one_that_stays_keeps_its_first_date(ledger):
+    ledger.end_stage("discover", "n1", [MISSING])
+    first = story(ledger)["findings"][0]["first_seen"]
+    ledger.end_stage("discover", "n1", [MISSING])
+    assert story(ledger)["findings"][0]["first_seen"] == first
+    ledger.end_stage("discover", "n1", [OK])
+    assert [f["symptom"] for f in story(ledger)["findings"]] == ["gpu_count"]
+
+
+def test_findings_of_another_stage_stay(ledger):
+    ledger.end_stage("discover", "n1", [MISSING])
+    ledger.end_stage("smoke", "n1", [OK])
+    assert {f["symptom"] for f in story(ledger)["findings"]} == {"gpu.missing", "gpu_count"}
+
+
+def test_passed_goes_by_the_latest_try(ledger):
+    ledger.end_stage("discover", "n1", [OK])
+    ledger.end_stage("discover", "n2", [OK])
+    ledger.end_stage("discover", "n2", [MISSING])
+    assert ledger.passed("discover", ["n1", "n2"]) == {"n1"}
+
+
+def test_a_stage_that_was_begun_and_killed_has_not_passed(ledger):
+    ledger.end_stage("discover", "n1", [OK])
+    ledger.begin_stage("discover", ["n1"])
+    assert ledger.passed("discover", ["n1"]) == set()
+    ledger.begin_stage("discover", ["n1"])
+    ledger.end_stage("discover", "n1", [OK])
+    assert ledger.passed("discover", ["n1"]) == {"n1"}
+
+
+def test_history_follows_the_service_tag_to_another_name(ledger):
+    ledger.end_stage("discover", "n1", [MISSING])
+    ledger.identify("n2", "AAA")  # the server of n1 now answers at the place of n2
+    moved = story(ledger, "n2")
+    assert moved["service_tag"] == "AAA"
+    assert [f["symptom"] for f in moved["findings"]] == ["gpu.missing"]
+    assert ledger.story(["n1"]) == []
+
+
+def test_a_swapped_server_starts_its_own_history(ledger):
+    ledger.end_stage("discover", "n1", [MISSING])
+    ledger.identify("n1", "BBB")
+    told = story(ledger)
+    assert (told["service_tag"], told["state"], told["findings"]) == ("BBB", "planned", [])
+
+
+def test_the_first_tag_that_a_bmc_tells_joins_the_history_so_far(ledger):
+    ledger.end_stage("discover", "n2", [MISSING])
+    ledger.identify("n2", "CCC")
+    assert story(ledger, "n2")["service_tag"] == "CCC"
+    assert story(ledger, "n2")["findings"]
+
+
+def test_a_copy_leaves_the_original_alone(ledger, tmp_path):
+    ledger.end_stage("discover", "n1", [OK])
+    copy = Ledger(ledger_url("copy.sqlite", tmp_path))
+    ledger.copy_to(copy)
+    copy.end_stage("enlist", "n1", [OK])
+    assert copy.states()["n1"] == "enlisted"
+    assert ledger.states()["n1"] == "discovered"
+
+
+def test_runs_are_remembered_open_until_they_end(ledger):
+    run = ledger.start_run("site.yml")
+    assert ledger.run(run)["ended"] is None
+    ledger.end_run(run, "done")
+    assert (ledger.run(run)["outcome"], ledger.run(run)["ended"] is not None) == ("done", True)
+
+
+def test_deeds_are_kept(ledger, tmp_path):
+    ledger.deed("n1", "deployed bookworm on disk S123")
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
+        assert db.execute("select what from deed").fetchall() == [("deployed bookworm on disk S123",)]
+
+
+def test_a_stage_of_an_unknown_host_is_a_clear_error(ledger):
+    with pytest.raises(FirstlightError, match="does not know host n9"):
+        ledger.end_stage("discover", "n9", [OK])
+
+
+@pytest.mark.parametrize("url", ["nonsense://x", "://"])
+def test_a_wrong_url_is_one_line(url):
+    with pytest.raises(InputError, match="file name or an SQLAlchemy URL"):
+        Ledger(url)
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FirstlightError, match="cannot be opened"):
+        Ledger(ledger_url("file/ledger.sqlite", tmp_path))
+
+
+def test_a_password_in_the_url_is_not_shown():
+    with pytest.raises(FirstlightError) as caught:
+        Ledger("postgresql+nodriver://user:hunter2@localhost/ledger")
+    assert "hunter2" not in str(caught.value)
+
+
+WRITER = """
+import sys
+from firstlight.ledger.store import Ledger
+from firstlight.findings import Finding
+ledger = Ledger(sys.argv[1])
+for _ in range(20):
+    ledger.end_stage("discover", sys.argv[2], [Finding("x", "ok", "x")])
+"""
+
+
+def test_two_processes_write_side_by_side(ledger, tmp_path):
+    url = ledger_url("ledger.sqlite", tmp_path)
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, url, name], stderr=subprocess.PIPE) for name in ("n1", "n2")
+    ]
+    for writer in writers:
+        _, stderr = writer.communicate(timeout=60)
+        assert writer.returncode == 0, stderr.decode()
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
+        assert db.execute("select count(*) from stage_run").fetchone() == (40,)

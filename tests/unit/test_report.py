@@ -1,0 +1,104 @@
+"""The report: who is ready, why not, and whether the policy is met."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from firstlight import report
+from firstlight.errors import InputError
+from firstlight.findings import Finding
+from firstlight.ledger.store import STAGES
+from firstlight.policy import required_ready
+
+GOOD = Finding("gpu_count", "ok", "gpu_count", evidence="8 of 8")
+BAD = Finding("gpu_count", "fail", "gpu.missing", "Video.Slot.6-1", "7 of 8 GPUs", "reseat")
+
+
+def story(name, *, stages=STAGES, findings=(GOOD,), failed=None, state="ready"):
+    ran = {stage: {"result": "failed" if stage == failed else "passed", "seconds": 1.5} for stage in stages}
+    held = [{**f.to_dict(), "stage": stages[-1], "first_seen": "2026-01-01"} for f in findings]
+    return {
+        "name": name, "rack": "r1", "unit": 4, "service_tag": "FLB0001", "profile": "xe9680", "state": state,
+        "findings": held, "stages": ran,
+    }  # fmt: skip
+
+
+def test_a_host_that_passed_everything_is_ready():
+    host = report.host_report(story("n1"))
+    assert (host["verdict"], host["stage"], host["reasons"], host["action"]) == ("ready", "smoke", [], "none")
+
+
+def test_a_failed_host_has_its_reason_and_one_action():
+    host = report.host_report(story("n1", stages=("discover",), findings=[GOOD, BAD], failed="discover"))
+    assert (host["verdict"], host["stage"], host["action"]) == ("not ready", "discover", "reseat")
+    assert host["reasons"][0] == BAD.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("stages", "evidence"),
+    [((), "discover was not reached"), (("discover", "enlist"), "install was not reached")],
+)
+def test_a_host_that_did_not_come_to_the_end_is_not_ready_without_any_finding(stages, evidence):
+    told = story("n1", stages=stages, findings=()) if stages else {**story("n1"), "stages": {}, "findings": []}
+    host = report.host_report(told)
+    assert host["verdict"] == "not ready"
+    assert host["reasons"][0]["evidence"] == evidence
+
+
+def test_a_stage_that_was_killed_is_not_ready():
+    told = story("n1")
+    told["stages"]["smoke"]["result"] = None
+    host = report.host_report(told)
+    assert host["reasons"][0]["evidence"] == "smoke was begun and not ended"
+
+
+def test_warnings_do_not_keep_a_host_from_being_ready():
+    warn = Finding("nic", "warn", "nic.no_link", "NIC.Embedded.1-1-1")
+    assert report.host_report(story("n1", findings=[GOOD, warn]))["verdict"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("policy", "hosts", "required"),
+    [("60%", 6, 4), ("100%", 6, 6), ("0%", 6, 0), (4, 6, 4), ("4", 6, 4), (9, 6, 6), ("90%", 500, 450), ("70%", 10, 7)],
+)
+def test_required_ready(policy, hosts, required):
+    assert required_ready(policy, hosts) == required
+
+
+@pytest.mark.parametrize("policy", ["most", "101%", "-1", "", 0.6, None])
+def test_a_policy_that_cannot_be_read_is_one_line(policy):
+    with pytest.raises(InputError, match="write a count like 450 or a share"):
+        required_ready(policy, 6)
+
+
+def test_the_policy_is_judged_on_the_hosts_of_the_run():
+    stories = [story("n1"), story("n2", findings=[BAD])]
+    whole = report.build("lab", stories, "100%")
+    part = report.build("lab", stories, "100%", judged=["n1"])
+    assert (whole["policy"]["met"], part["policy"]["met"]) == (False, True)
+    assert part["counts"] == {
+        "hosts": 2, "ready": 1, "not_ready": 1, "by_state": {"ready": 2}, "by_symptom": {"gpu.missing": 1},
+    }  # fmt: skip
+    assert "1 of the 1 in this run" in report.summary(part)
+
+
+def test_the_table_names_host_place_part_evidence_and_action():
+    shown = report.text(report.build("lab", [story("n1", findings=[BAD])], 1), width=200)
+    line = next(line for line in shown.splitlines() if "FLB0001" in line)
+    for said in ("n1", "r1/4", "FLB0001", "not ready", "gpu.missing: Video.Slot.6-1: 7 of 8 GPUs", "reseat"):
+        assert said in line
+
+
+def test_evidence_cannot_style_the_table():
+    evil = Finding("x", "fail", "x.y", evidence="[bold]not markup[/bold]")
+    assert "[bold]not markup[/bold]" in report.text(report.build("lab", [story("n1", findings=[evil])], 1), width=250)
+
+
+def test_written_whole_and_readable(tmp_path):
+    built = report.build("lab", [story("n1")], 1)
+    report.write(built, tmp_path / "reports")
+    assert json.loads((tmp_path / "reports" / "latest.json").read_text()) == built
+    assert "1 of 1 hosts ready" in (tmp_path / "reports" / "latest.txt").read_text()
+    assert sorted(p.name for p in (tmp_path / "reports").iterdir()) == ["latest.json", "latest.txt"]
