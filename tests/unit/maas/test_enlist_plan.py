@@ -1,0 +1,188 @@
+"""What enlist would do, from a fleet and MAAS's list of machines alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from firstlight.maas.enlist import Desired, description_with_mark, plan
+
+KEY = b"secret-of-the-key"
+HOST = Desired(
+    name="r1-n01",
+    macs=("02:aa:00:00:01:01", "02:AA:00:00:01:02"),
+    pxe_mac="02:aa:00:00:01:01",
+    bmc_address="10.0.1.11",
+    bmc_port=8443,
+    bmc_username="root",
+    bmc_password="calvin-of-the-lab",
+    description="rack r1 unit 4 FLB0001",
+)
+
+
+def in_maas(desired=HOST, **changes):
+    machine = {
+        "system_id": "abc123",
+        "hostname": desired.name,
+        "status": 4,
+        "interface_set": [{"mac_address": desired.pxe_mac}],
+        "power_type": "redfish",
+        "description": description_with_mark(desired, KEY),
+        "tag_names": ["firstlight"],
+        "pool": {"name": "default"},
+        "zone": {"name": "default"},
+        "locked": False,
+    }
+    machine.update(changes)
+    return machine
+
+
+def one(machines, desired=HOST):
+    (step,) = plan([desired], machines, KEY)
+    return step
+
+
+def test_create_names_everything_but_the_password():
+    step = one([])
+    assert step.action == "create"
+    assert step.diff == (
+        "+ hostname: r1-n01\n"
+        "+ macs: 02:aa:00:00:01:01, 02:aa:00:00:01:02\n"
+        "+ architecture: amd64/generic\n"
+        "+ power: redfish root@10.0.1.11:8443\n"
+        "+ description: rack r1 unit 4 FLB0001\n"
+        "+ tags: firstlight"
+    )
+
+
+def test_nothing_to_do():
+    step = one([in_maas()])
+    assert (step.action, step.writes, step.tags, step.diff) == ("nothing", {}, [], "")
+
+
+def test_the_second_nic_finds_the_machine_too():
+    assert one([in_maas(interface_set=[{"mac_address": "02:AA:00:00:01:02"}])]).action == "nothing"
+
+
+def test_adopt_what_came_by_pxe():
+    found = in_maas(hostname="wise-owl", power_type="", description="", tag_names=[], status=1)
+    step = one([found])
+    assert step.action == "adopt"
+    assert step.system_id == "abc123"
+    assert step.writes["hostname"] == "r1-n01"
+    assert step.writes["power_parameters_power_address"] == "10.0.1.11:8443"
+    assert step.tags == ["firstlight"]
+    assert step.diff == (
+        "- hostname: wise-owl\n"
+        "+ hostname: r1-n01\n"
+        "- power: none\n"
+        "+ power: redfish root@10.0.1.11:8443\n"
+        "- description: \n"
+        "+ description: rack r1 unit 4 FLB0001\n"
+        "+ tags: firstlight"
+    )
+
+
+@pytest.mark.parametrize("change", [{"bmc_password": "new"}, {"bmc_address": "10.0.1.99"}, {"bmc_username": "ops"}])
+def test_other_power_settings_are_seen_without_reading_them(change):
+    step = one([in_maas()], replace(HOST, **change))
+    assert step.action == "update"
+    assert step.diff.startswith("- power: redfish, other address, user or password\n+ power: redfish ")
+    assert set(step.writes) == {
+        "power_type",
+        "power_parameters_power_address",
+        "power_parameters_power_user",
+        "power_parameters_power_pass",
+        "description",
+    }
+    assert HOST.bmc_password not in step.diff
+
+
+def test_moved_to_another_rack_changes_the_description_alone():
+    step = one([in_maas()], replace(HOST, description="rack r2 unit 9 FLB0001"))
+    assert set(step.writes) == {"description"}
+    assert step.diff == "- description: rack r1 unit 4 FLB0001\n+ description: rack r2 unit 9 FLB0001"
+
+
+def test_pool_zone_and_tags():
+    step = one([in_maas()], replace(HOST, pool="gpu", zone="hall-1", tags=("rack-r1",)))
+    assert step.writes == {"pool": "gpu", "zone": "hall-1"}
+    assert step.tags == ["rack-r1"]
+    assert step.diff == "- pool: default\n+ pool: gpu\n- zone: default\n+ zone: hall-1\n+ tags: rack-r1"
+
+
+def symptom(step):
+    assert step.action == "conflict"
+    assert not step.writes and not step.tags
+    (finding,) = step.findings
+    assert finding.status == "fail"
+    return finding.symptom, finding.evidence
+
+
+def test_name_of_another_machine():
+    other = in_maas(interface_set=[{"mac_address": "02:ff:00:00:00:01"}])
+    code, evidence = symptom(one([other]))
+    assert code == "maas.name_conflict"
+    assert "r1-n01 (abc123)" in evidence and "02:ff:00:00:00:01" in evidence and "02:aa:00:00:01:01" in evidence
+
+
+def test_mac_here_and_name_there():
+    owl = in_maas(hostname="wise-owl", system_id="owl111")
+    other = in_maas(interface_set=[{"mac_address": "02:ff:00:00:00:01"}])
+    code, evidence = symptom(one([owl, other]))
+    assert code == "maas.name_conflict"
+    assert "wise-owl (owl111)" in evidence and "r1-n01 (abc123)" in evidence
+
+
+def test_macs_on_two_machines():
+    second = in_maas(system_id="def456", hostname="b", interface_set=[{"mac_address": "02:aa:00:00:01:02"}])
+    code, evidence = symptom(one([in_maas(), second]))
+    assert code == "maas.mac_conflict"
+    assert "abc123" in evidence and "def456" in evidence
+
+
+def test_two_hosts_of_the_plan_want_one_machine():
+    other = replace(HOST, name="r1-n02", pxe_mac="02:aa:00:00:01:02", macs=())
+    machine = in_maas(interface_set=[{"mac_address": "02:aa:00:00:01:01"}, {"mac_address": "02:aa:00:00:01:02"}])
+    steps = plan([HOST, other], [machine], KEY)
+    assert [symptom(s)[0] for s in steps] == ["maas.mac_conflict"] * 2
+
+
+def test_a_deployed_machine_is_not_renamed():
+    code, evidence = symptom(one([in_maas(hostname="db7", status=6, tag_names=[])]))
+    assert code == "maas.mac_conflict"
+    assert "deployed" in evidence
+
+
+def test_a_deployed_machine_of_the_right_name_is_taken_in():
+    step = one([in_maas(status=6, tag_names=[], description="", power_type="ipmi")])
+    assert step.action == "adopt"
+    assert "- power: ipmi" in step.diff
+
+
+def test_a_locked_machine_is_left_alone():
+    code, evidence = symptom(one([in_maas(locked=True, description="old", zone={"name": "x"})]))
+    assert code == "maas.locked"
+    assert "description" in evidence and "pass" not in evidence
+
+
+def test_a_locked_machine_that_is_right_is_no_problem():
+    assert one([in_maas(locked=True)]).action == "nothing"
+
+
+def test_no_mac_no_machine():
+    assert symptom(one([], replace(HOST, pxe_mac="")))[0] == "maas.no_mac"
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "wanted"),
+    [("10.0.1.11", 443, "10.0.1.11"), ("10.0.1.11", 8443, "10.0.1.11:8443"), ("fd00::7", 443, "[fd00::7]")],
+)
+def test_power_address(address, port, wanted):
+    assert replace(HOST, bmc_address=address, bmc_port=port).power_address() == wanted
+
+
+def test_the_mark_does_not_show_the_password():
+    assert HOST.bmc_password not in description_with_mark(HOST, KEY)
+    assert HOST.bmc_password not in repr(HOST)
+    # Without the key nobody can try passwords against it.
+    assert description_with_mark(HOST, KEY) != description_with_mark(HOST, b"other")
