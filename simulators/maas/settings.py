@@ -1,0 +1,93 @@
+"""What lab.json says about the region, with defaults."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simulators import lab_files
+from simulators.maas.store import Machine
+
+
+@dataclass
+class Settings:
+    """lab.json's "maas" part and what else of the lab the region needs. Times are in seconds."""
+
+    lab_dir: Path
+    listen: tuple[str, int]
+    admin: tuple[str, int]
+    api_key: str
+    bmc_admin: str
+    tls: ssl.SSLContext
+    version: str = "3.7.3"
+    username: str = "admin"
+    password: str = ""
+    commission_seconds: float = 4
+    deploy_seconds: float = 6
+    erase_seconds: float = 2
+    boot_seconds: float = 1
+    node_timeout: float = 120
+    power_timeout: float = 10
+    power_attempts: int = 3
+    power_retry: float = 1
+    distro_series: list[str] = field(default_factory=lambda: ["bookworm"])
+    zones: list[str] = field(default_factory=lambda: ["default"])
+    pools: list[str] = field(default_factory=lambda: ["default"])
+    domains: list[str] = field(default_factory=lambda: ["maas"])
+    subnet: str = "10.31.0.0/24"
+    first_address: str = "10.31.0.11"
+    machines: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, lab_dir: str | Path) -> Settings:
+        """Read lab.json; makes missing certificates. Raises lab_files.LabError."""
+        lab = lab_files.load(lab_dir)
+        part = lab.get("maas")
+        if not isinstance(part, dict):
+            raise lab_files.LabError("lab.json: maas: missing")
+        for key in ("listen", "admin", "api_key"):
+            if not isinstance(part.get(key), str):
+                raise lab_files.LabError(f"lab.json: maas.{key}: missing")
+        authority = lab_files.make_certificates(lab_dir, lab)
+        renamed = {
+            "node_timeout_seconds": "node_timeout",
+            "power_timeout_seconds": "power_timeout",
+            "power_retry_seconds": "power_retry",
+            "resource_pools": "pools",
+        }
+        given = {renamed.get(key, key): value for key, value in part.items()}
+        known = {key: value for key, value in given.items() if key in cls.__dataclass_fields__}
+        for name, default in (("zones", "default"), ("pools", "default"), ("domains", "maas")):
+            known[name] = [default, *(x for x in known.get(name, []) if x != default)]
+        known.update(
+            lab_dir=Path(lab_dir),
+            listen=lab_files.split_address(part["listen"]),
+            admin=lab_files.split_address(part["admin"]),
+            bmc_admin=str(lab.get("bmc", {}).get("admin", "")),
+            tls=ssl.create_default_context(cafile=str(authority)),
+            machines=lab["machines"],
+        )
+        return cls(**known)
+
+    @property
+    def is_34(self) -> bool:
+        """True where the answers of 3.4 are wanted."""
+        return self.version.startswith("3.4")
+
+    def job_seconds(self, kind: str) -> float:
+        """How long the part of a job takes that runs on the machine."""
+        return {"deploy": self.deploy_seconds, "erase": self.erase_seconds}.get(kind, self.commission_seconds)
+
+    def machine_name(self, machine: Machine) -> str | None:
+        """The lab's name of a machine, by service tag, else by BMC address."""
+        host = machine["power_parameters"].get("power_address", "").rpartition(":")
+        address = (host[0] if host[2].isdigit() and host[0] else "".join(host)).strip("[]")
+        for entry in self.machines:
+            if machine["service_tag"] and entry["service_tag"] == machine["service_tag"]:
+                return str(entry["name"])
+        for entry in self.machines:
+            if address and entry["bmc_address"] == address:
+                return str(entry["name"])
+        return None
