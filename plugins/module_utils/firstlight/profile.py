@@ -44,8 +44,40 @@ class Profile:
 
     @classmethod
     def from_dict(cls, data: Dict[str, Any]) -> "Profile":
-        """From a mapping as in a profile file; unknown keys are a ValueError."""
+        """From a mapping as in a profile file; an unknown or missing key, or a value of a wrong kind, is a ValueError."""
+        if not isinstance(data, dict):
+            raise ValueError(f"a profile is a mapping, not {type(data).__name__}")
         unknown = sorted(set(data) - set(cls.__dataclass_fields__))
         if unknown:
             raise ValueError(f"unknown key {unknown[0]!r}; known are {', '.join(cls.__dataclass_fields__)}")
+        missing = [key for key in ("name", "vendor", "model") if key not in data]
+        if missing:
+            raise ValueError(f"key {missing[0]!r} is missing")
+        for key, value in data.items():
+            _check_value(key, value)
         return cls(**data)
+
+
+_TEXTS = ("name", "vendor", "model")
+_COUNTED = ("gpus", "hcas", "ethernet", "nvme", "psus")
+_NUMBERS = ("rate_gbps", "min_bytes")
+
+
+def _check_value(key: str, value: Any) -> None:
+    """ValueError when the value of this key of a profile is of a wrong kind."""
+    if key in _TEXTS:
+        if not isinstance(value, str):
+            raise ValueError(f"{key} must be text, not {value!r}")
+        return
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} must be a mapping, not {value!r}")
+    count = value.get("count", 0)
+    if key in _COUNTED and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
+        raise ValueError(f"{key}.count must be a whole number, 0 or more, not {count!r}")
+    for name in value if key == "limits" else [n for n in _NUMBERS if n in value]:
+        if not _is_number(value[name]):
+            raise ValueError(f"{key}.{name} must be a number, not {value[name]!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value and abs(value) < 1e30

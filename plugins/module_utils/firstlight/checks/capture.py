@@ -1,0 +1,268 @@
+"""Run what the checks read: commands, files, local HTTP. Each with its own time limit and bounded output.
+
+Files and file systems are read by a child process too: a read that a dying drive never answers can then be left
+behind, where a thread of this process could not be. Nothing here judges. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, List, Tuple, Union
+
+# What can go wrong with a reading; each is the last part of an ``unknown`` finding's symptom.
+TIMED_OUT = "timed_out"
+NO_TOOL = "no_tool"
+NOT_PERMITTED = "not_permitted"
+TOO_MUCH = "too_much_output"
+REFUSED = "refused"
+FAILED = "failed"
+
+KEPT_ERRORS = 8192
+GRACE_SECONDS = 0.25  # for output of children that outlive the command
+REAP_SECONDS = 0.5
+PATH_ALWAYS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+# LANG=C fixes these texts; the tools have no exit code of their own for them.
+_DENIED = ("operation not permitted", "permission denied", "insufficient permissions", "must be root", "must be run as")
+
+_READER = r"""
+import glob, json, sys
+files, errors = {}, {}
+for pattern in sys.argv[1:]:
+    for path in sorted(glob.glob(pattern))[:1000] or ([] if glob.has_magic(pattern) else [pattern]):
+        try:
+            with open(path, "rb") as f:
+                files[path] = f.read(524288).decode("utf-8", "replace")
+        except OSError as error:
+            errors[path] = error.strerror or "error"
+print(json.dumps({"files": files, "errors": errors}))
+"""
+
+_USAGE = r"""
+import json, os, sys
+found = {}
+for path in sys.argv[1:]:
+    try:
+        s, device = os.statvfs(path), os.stat(path).st_dev
+        found[path] = {"device": device, "size": s.f_blocks * s.f_frsize, "available": s.f_bavail * s.f_frsize,
+                       "used": (s.f_blocks - s.f_bfree) * s.f_frsize, "inodes": s.f_files, "inodes_free": s.f_ffree}
+    except OSError as error:
+        found[path] = {"error": error.strerror or "error"}
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command. limit: seconds. keep: ``head`` stops it at ``max_bytes`` of output, ``tail`` keeps the last of them."""
+
+    argv: Tuple[str, ...]
+    limit: float = 10.0
+    max_bytes: int = 1024 * 1024
+    keep: str = "head"
+
+
+@dataclass(frozen=True)
+class Get:
+    """One HTTP GET. address: ``127.0.0.1:9100``, or a Unix socket's path. Only the first ``max_bytes`` are read."""
+
+    address: str
+    path: str
+    limit: float = 5.0
+    max_bytes: int = 256 * 1024
+
+
+Source = Union[Command, Get]
+
+
+def read_files(*patterns: str, limit: float = 5.0) -> Command:
+    """Read these files (globs); prints ``{"files": {path: text}, "errors": {path: reason}}``."""
+    return Command((sys.executable or "python3", "-I", "-S", "-c", _READER, *patterns), limit, 4 * 1024 * 1024)
+
+
+def file_systems(*paths: str, limit: float = 5.0) -> Command:
+    """statvfs of these paths; prints by path device, size, available, used (bytes), inodes, inodes_free; or error."""
+    return Command((sys.executable or "python3", "-I", "-S", "-c", _USAGE, *paths), limit)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a source gave. code: exit status or HTTP status. problem: empty, or one of the words above."""
+
+    text: str = ""
+    errors: str = ""
+    code: int = 0
+    problem: str = ""
+    truncated: bool = False
+    seconds: float = 0.0
+
+
+class _Kept:
+    """The first or last bytes of a stream."""
+
+    def __init__(self, limit: int, keep: str) -> None:
+        self.limit, self.keep, self.data, self.truncated = limit, keep, bytearray(), False
+
+    def add(self, data: bytes) -> bool:
+        """False when the stream has to be cut off here."""
+        self.data += data
+        if len(self.data) <= self.limit:
+            return True
+        self.truncated = True
+        if self.keep == "tail":
+            del self.data[: len(self.data) - self.limit]
+            return True
+        del self.data[self.limit :]
+        return False
+
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+
+def environment() -> Dict[str, str]:
+    """This process's environment with the C locale and a PATH that has the administrator's folders."""
+    path = [p for p in os.environ.get("PATH", "").split(os.pathsep) if p]
+    path += [p for p in PATH_ALWAYS if p not in path]
+    return {**os.environ, "LANG": "C", "LC_ALL": "C", "PATH": os.pathsep.join(path)}
+
+
+def run_command(command: Command) -> Output:
+    """Run one command; at its time limit its whole process group is killed. Never raises for what the command does."""
+    started = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            list(command.argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            cwd="/",
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        return Output(errors=f"{command.argv[0]}: not found", code=127, problem=NO_TOOL)
+    except PermissionError:
+        return Output(errors=f"{command.argv[0]}: may not be run", code=126, problem=NOT_PERMITTED)
+    except OSError as error:
+        return Output(errors=f"{command.argv[0]}: {error.strerror}", code=126, problem=FAILED)
+    out, err = _Kept(command.max_bytes, command.keep), _Kept(KEPT_ERRORS, "tail")
+    try:
+        problem = _collect(process, started + command.limit, out, err)
+    finally:
+        _end(process)
+    code = process.returncode if process.returncode is not None else -int(signal.SIGKILL)
+    said = (err.text() + out.text()[-2000:]).lower()
+    if not problem and code and any(words in said for words in _DENIED):
+        problem = NOT_PERMITTED
+    return Output(out.text(), err.text(), code, problem, out.truncated, time.monotonic() - started)
+
+
+def _collect(process: "subprocess.Popen[bytes]", deadline: float, out: _Kept, err: _Kept) -> str:
+    """Read both streams until the command ended; returns the problem, if any."""
+    ended = None
+    with selectors.DefaultSelector() as selector:
+        for stream, kept in ((process.stdout, out), (process.stderr, err)):
+            if stream is not None:
+                selector.register(stream, selectors.EVENT_READ, kept)
+        while selector.get_map():
+            now = time.monotonic()
+            if now >= deadline:
+                return TIMED_OUT
+            if ended is None and process.poll() is not None:
+                ended = now
+            if ended is not None and now - ended > GRACE_SECONDS:
+                return ""  # something it started still holds the pipe: not waited for
+            for key, _ in selector.select(min(0.05, deadline - now)):
+                data = os.read(key.fd, 65536)
+                if not data:
+                    selector.unregister(key.fileobj)
+                elif not key.data.add(data):
+                    return TOO_MUCH
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return TIMED_OUT
+    return ""
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Kill what is left of the command's process group; a process stuck in the kernel is left behind."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(REAP_SECONDS)
+
+
+def http_get(get: Get) -> Output:
+    """One HTTP/1.0 GET to this host, bounded in time and size; no proxy, no redirect."""
+    started = time.monotonic()
+    deadline = started + get.limit
+    data = bytearray()
+    try:
+        with _connect(get) as sock:
+            sock.sendall(f"GET {get.path} HTTP/1.0\r\nHost: localhost\r\nAccept: */*\r\n\r\n".encode("ascii"))
+            while len(data) < get.max_bytes:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise socket.timeout
+                sock.settimeout(left)
+                chunk = sock.recv(65536)
+                if not chunk:
+                    break
+                data += chunk
+    except socket.timeout:
+        return Output(errors=f"no answer in {get.limit:g} s", problem=TIMED_OUT, seconds=time.monotonic() - started)
+    except (ConnectionError, FileNotFoundError) as error:
+        return Output(errors=error.strerror or str(error), problem=REFUSED, seconds=time.monotonic() - started)
+    except PermissionError as error:
+        return Output(errors=error.strerror or "", problem=NOT_PERMITTED, seconds=time.monotonic() - started)
+    except (OSError, ValueError) as error:
+        return Output(errors=str(error), problem=FAILED, seconds=time.monotonic() - started)
+    head, _, body = bytes(data).partition(b"\r\n\r\n")
+    words = head.split(b"\r\n")[0].decode("latin-1").split()
+    seconds = time.monotonic() - started
+    if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdigit():
+        return Output(errors="the answer is not HTTP", problem=FAILED, seconds=seconds)
+    text = body.decode("utf-8", "replace")
+    return Output(text, "", int(words[1][:3]), "", len(data) >= get.max_bytes, seconds)
+
+
+def _connect(get: Get) -> socket.socket:
+    if get.address.startswith("/"):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.settimeout(get.limit)
+        try:
+            sock.connect(get.address)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+    host, _, port = get.address.rpartition(":")
+    return socket.create_connection((host, int(port)), get.limit)
+
+
+def run_all(sources: Iterable[Source], limit: float) -> Dict[Source, Output]:
+    """Run all sources at once, equal ones once; none takes longer than ``limit`` seconds."""
+    unique: List[Source] = list(dict.fromkeys(sources))
+    if not unique:
+        return {}
+    with ThreadPoolExecutor(max_workers=min(64, len(unique))) as pool:
+        futures = {source: pool.submit(_run, source, limit) for source in unique}
+        wait(futures.values())
+        return {source: future.result() for source, future in futures.items()}
+
+
+def _run(source: Source, limit: float) -> Output:
+    values: Dict[str, Any] = {**vars(source), "limit": min(source.limit, limit)}
+    return run_command(Command(**values)) if isinstance(source, Command) else http_get(Get(**values))

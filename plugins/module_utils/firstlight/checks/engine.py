@@ -1,0 +1,169 @@
+"""The engine: what a check is, and how all checks of one host run in one round trip.
+
+A check declares what it reads; its judge is a pure function from what was read to findings. ``unknown`` is what
+could not be read, and never ok. In a check that is not required it is reported as ``warn`` with the same symptom and
+"unknown:" before its evidence, so that one rule of readiness (``findings.verdict``) is enough; a site makes such a
+check required by naming it in ``require``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from ..findings import ACTIONS, STATUSES, Finding, Verdict, highest_action, verdict
+from ..profile import Profile
+from .capture import NO_TOOL, NOT_PERMITTED, TIMED_OUT, TOO_MUCH, Output, Source, run_all
+
+TIERS = ("quick",)
+FINDINGS_MAX = 20  # of one check; the rest is counted
+
+Captured = Dict[str, Output]
+Expect = Dict[str, Any]
+
+_UNKNOWN_ACTION = {TIMED_OUT: "retry", NO_TOOL: "escalate", NOT_PERMITTED: "escalate", TOO_MUCH: "escalate"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check.
+
+    reads: from profile and expect to what is read, by name; empty when the host is not expected to have it.
+    judge: from what was read (same names), profile and expect to findings; pure, at least one finding.
+    needs: the profile's and expect's values that it looks at, e.g. ``gpus.count``.
+    required: whether being unable to read makes the host not ready.
+    """
+
+    name: str
+    tier: str
+    reads: Callable[[Profile, Expect], Dict[str, Source]]
+    judge: Callable[[Captured, Profile, Expect], List[Finding]]
+    needs: Tuple[str, ...] = ()
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class Skip:
+    """One check switched off, why, and the last day on which that holds."""
+
+    check: str
+    reason: str
+    until: datetime.date
+
+
+@dataclass(frozen=True)
+class Result:
+    """What all checks of a host found. seconds: by check, that of its slowest reading plus the judging."""
+
+    findings: List[Finding]
+    verdict: Verdict
+    seconds: Dict[str, float] = field(default_factory=dict)
+
+
+def ok(check: str, evidence: str) -> List[Finding]:
+    """The finding of a check that found nothing wrong."""
+    return [Finding(check, "ok", check, evidence=evidence)]
+
+
+def not_known(check: str, output: Output, what: str) -> List[Finding]:
+    """The finding for a reading that failed: ``what`` names the command or file."""
+    reason = output.problem or "failed"
+    said = _first_line(output.errors) or _first_line(output.text) or f"exit status {output.code}"
+    if reason == TIMED_OUT:
+        said = f"did not end within {output.seconds:.0f} s"
+    if reason == TOO_MUCH:
+        said = f"printed more than {len(output.text)} characters"
+    return [unknown(check, reason, f"{what}: {said}", action=_UNKNOWN_ACTION.get(reason, "escalate"))]
+
+
+def unreadable(check: str, text: str, what: str) -> List[Finding]:
+    """The finding for an answer in a form that is not understood."""
+    return [unknown(check, "unreadable", f"{what}: answer not understood: {_first_line(text) or 'empty'}")]
+
+
+def unknown(check: str, reason: str, evidence: str, locator: str = "", action: str = "escalate") -> Finding:
+    return Finding(check, "unknown", f"{check}.{reason}", locator, evidence, action)
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text[:4000].splitlines() if line.strip()), "")[:200]
+
+
+def judge_check(check: Check, captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
+    """Judge what one check read: bounded, never empty, never an exception."""
+    try:
+        findings = list(check.judge(captured, profile, expect))
+    except Exception as error:  # a judge that breaks on what a host said must not take the other checks with it
+        findings = [unknown(check.name, "judge_failed", f"{type(error).__name__}: {error}")]
+    if not findings:
+        findings = [unknown(check.name, "no_result", "the check said nothing")]
+    if len(findings) > FINDINGS_MAX:
+        findings = _bounded(check.name, findings)
+    if not check.required:
+        findings = [_optional(f) if f.status == "unknown" else f for f in findings]
+    return findings
+
+
+def _bounded(name: str, findings: Sequence[Finding]) -> List[Finding]:
+    worst = sorted(findings, key=lambda f: (-_severity(f.status), -ACTIONS.index(f.action)))
+    kept, rest = worst[: FINDINGS_MAX - 1], worst[FINDINGS_MAX - 1 :]
+    evidence = f"{len(rest)} more findings of this kind, first: {rest[0].symptom} {rest[0].locator}"
+    return [*kept, Finding(name, rest[0].status, f"{name}.more", evidence=evidence, action=highest_action(rest))]
+
+
+def _severity(status: str) -> int:
+    return ("ok", "warn", "unknown", "fail").index(status) if status in STATUSES else 3
+
+
+def _optional(finding: Finding) -> Finding:
+    return replace(finding, status="warn", evidence=f"unknown: {finding.evidence}", action="none")
+
+
+def run_checks(
+    checks: Iterable[Check],
+    profile: Profile,
+    expect: Optional[Expect] = None,
+    tier: str = "quick",
+    skips: Iterable[Skip] = (),
+    require: Iterable[str] = (),
+    timeout: float = 30.0,
+    today: Optional[datetime.date] = None,
+) -> Result:
+    """Run all checks of a tier that the profile asks for; everything they read runs at once.
+
+    timeout: seconds that any one command may take at most. today: decides which skips still hold.
+    """
+    expect = expect or {}
+    required = set(require)
+    day = today or datetime.date.today()
+    off = {skip.check: skip for skip in skips if skip.until >= day}
+    findings: List[Finding] = []
+    planned: List[Tuple[Check, Dict[str, Source]]] = []
+    for check in checks:
+        if check.tier != tier:
+            continue
+        reads = check.reads(profile, expect)
+        if not reads:
+            continue
+        if check.name in off:
+            findings.append(_skipped(off[check.name]))
+            continue
+        planned.append((replace(check, required=check.required or check.name in required), reads))
+    outputs = run_all((source for _, reads in planned for source in reads.values()), timeout)
+    seconds = {}
+    for check, reads in planned:
+        captured = {name: outputs[source] for name, source in reads.items()}
+        started = time.monotonic()
+        findings += judge_check(check, captured, profile, expect)
+        slowest = max(output.seconds for output in captured.values())
+        seconds[check.name] = round(slowest + time.monotonic() - started, 3)
+    if not planned:
+        findings.append(unknown("host_check", "nothing_checked", "every check was skipped, or none is asked for"))
+    return Result(findings, verdict(findings), seconds)
+
+
+def _skipped(skip: Skip) -> Finding:
+    evidence = f"switched off until {skip.until.isoformat()}: {skip.reason}"
+    return Finding(skip.check, "warn", f"{skip.check}.skipped", evidence=evidence)

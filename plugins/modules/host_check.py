@@ -1,0 +1,243 @@
+#!/usr/bin/python
+# Copyright: Firstlight contributors
+# Apache License 2.0 (see LICENSE)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: host_check
+short_description: Judge whether a host is fit to train
+version_added: "0.1.0"
+description:
+  - Runs all checks of one tier that the host's profile asks for, in one round trip, and gives findings and a verdict.
+  - All commands run at the same time, each with its own time limit. One that hangs costs its limit, and makes its own
+    check C(unknown); the others are judged all the same.
+  - What cannot be read (no tool, no permission, a form that is not understood) is C(unknown), never C(ok). One
+    C(unknown) in a required check means not ready. The checks C(kernel_xid) and C(failed_units) are not required unless
+    O(require) names them; for them it is reported as C(warn).
+  - Only reads; the same in check mode. It never fails because of the hardware, only because of wrong parameters.
+options:
+  profile:
+    description: The host's profile as a mapping (as in C(inventory/profiles/)). What has a count of 0 is not checked.
+    type: dict
+    required: true
+  tier:
+    description: Which checks to run.
+    type: str
+    choices: [quick]
+    default: quick
+  skip:
+    description: Checks that are switched off on this host. Each one is reported as a finding of status C(warn).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      check:
+        description: The check's name.
+        type: str
+        required: true
+      reason:
+        description: Why it is switched off.
+        type: str
+        required: true
+      until:
+        description: The last day (YYYY-MM-DD, by the host's clock) on which it is. Later the check runs again.
+        type: str
+        required: true
+  require:
+    description: Names of checks that must be readable here, of those that are not required by themselves.
+    type: list
+    elements: str
+    default: []
+  timeout:
+    description: Seconds that any one command may take at most. Most have a lower limit of their own.
+    type: float
+    default: 30.0
+  expect:
+    description: What this site expects of its hosts beyond the profile.
+    type: dict
+    default: {}
+    suboptions:
+      ntp_servers:
+        description: The clock must follow one of these (names or addresses). Empty, any server will do.
+        type: list
+        elements: str
+        default: []
+      clock:
+        description: Whether the clock must be kept.
+        type: bool
+        default: true
+      docker:
+        description: Whether Docker must run.
+        type: bool
+        default: true
+      exporters:
+        description: Metric exporters that must answer, name and port on 127.0.0.1. C({}) for none.
+        type: dict
+        default: {node_exporter: 9100}
+      gpu_driver:
+        description: The exact version of the GPU driver. Empty, any will do that all GPUs agree on.
+        type: str
+        default: ""
+attributes:
+  check_mode:
+    support: full
+author:
+  - Firstlight contributors
+"""
+
+EXAMPLES = r"""
+- name: Run the quick checks
+  host_check:
+    profile: "{{ profile }}"
+  register: smoke
+
+- name: Run them while the InfiniBand fabric is not cabled yet
+  host_check:
+    profile: "{{ profile }}"
+    skip:
+      - check: hca_state
+        reason: fabric of row 3 is cabled in week 31
+        until: "2027-08-06"
+    expect:
+      ntp_servers: [10.0.0.1, ntp2.example.org]
+      exporters: {node_exporter: 9100, dcgm_exporter: 9400}
+
+- name: Stop here unless the host is ready
+  ansible.builtin.assert:
+    that: smoke.verdict.ready
+    fail_msg: "{{ smoke.verdict.reasons | map(attribute='symptom') | join(', ') }}"
+"""
+
+RETURN = r"""
+findings:
+  description: Everything that was judged, at most 20 for each check.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    check: {description: What looked., type: str, sample: gpu_count}
+    status: {description: "ok, warn, fail or unknown.", type: str, sample: fail}
+    symptom: {description: A stable code; for ok the check's name., type: str, sample: gpu.missing}
+    locator: {description: The part and where it sits., type: str, sample: 1 of 8 GPUs}
+    evidence: {description: What was seen and what was expected., type: str, sample: "7 GPUs, 8 expected"}
+    action: {description: What to do., type: str, sample: reseat}
+verdict:
+  description: Whether the host is fit to train.
+  returned: always
+  type: dict
+  contains:
+    ready: {description: Yes or no., type: bool, sample: false}
+    action: {description: The one thing to do., type: str, sample: reseat}
+    reasons: {description: "The findings that say no, failures first, worst action first.", type: list, elements: dict}
+seconds:
+  description: By check, the seconds that its slowest reading and its judging took.
+  returned: always
+  type: dict
+  sample: {gpu_count: 0.61}
+"""
+
+import datetime
+import math
+import re
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.firstlight.checks import ALL_CHECKS, TIERS, Skip, run_checks
+from ansible.module_utils.firstlight.profile import Profile
+
+EXPORTERS = {"node_exporter": 9100}
+
+
+def read_skips(rows):
+    """The parameter skip as Skips; ValueError names the row and what is wrong with it."""
+    skips = []
+    for number, row in enumerate(rows):
+        known_check(f"skip[{number}].check", row["check"])
+        if not row["reason"].strip():
+            raise ValueError(f"skip[{number}].reason: say why {row['check']} is switched off")
+        try:
+            if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", row["until"]):
+                raise ValueError
+            until = datetime.date.fromisoformat(row["until"])
+        except ValueError:
+            raise ValueError(f"skip[{number}].until: {row['until']!r} is no date such as 2027-08-06") from None
+        skips.append(Skip(row["check"], row["reason"], until))
+    return skips
+
+
+def known_check(where, name):
+    """ValueError unless there is a check of this name."""
+    names = [check.name for check in ALL_CHECKS]
+    if name not in names:
+        raise ValueError(f"{where}: {name!r} is no check; there are {', '.join(names)}")
+
+
+def read_expect(expect):
+    """The parameter expect, its exporters' ports checked; ValueError names what is wrong."""
+    for name, port in (expect.get("exporters") or {}).items():
+        if isinstance(port, bool) or not re.fullmatch(r"[0-9]{1,5}", str(port)) or not 1 <= int(port) <= 65535:
+            raise ValueError(f"expect.exporters.{name}: {port!r} is no port from 1 to 65535")
+    return {key: value for key, value in expect.items() if value is not None}
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "profile": {"type": "dict", "required": True},
+            "tier": {"type": "str", "choices": list(TIERS), "default": "quick"},
+            "skip": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "check": {"type": "str", "required": True},
+                    "reason": {"type": "str", "required": True},
+                    "until": {"type": "str", "required": True},
+                },
+            },
+            "require": {"type": "list", "elements": "str", "default": []},
+            "timeout": {"type": "float", "default": 30.0},
+            "expect": {
+                "type": "dict",
+                "default": {},
+                "options": {
+                    "ntp_servers": {"type": "list", "elements": "str", "default": []},
+                    "clock": {"type": "bool", "default": True},
+                    "docker": {"type": "bool", "default": True},
+                    "exporters": {"type": "dict", "default": EXPORTERS},
+                    "gpu_driver": {"type": "str", "default": ""},
+                },
+            },
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        profile = Profile.from_dict(params["profile"])
+    except ValueError as error:
+        module.fail_json(msg=f"profile: {error}")
+    try:
+        skips = read_skips(params["skip"])
+        for name in params["require"]:
+            known_check("require", name)
+        expect = read_expect(params["expect"])
+        if not math.isfinite(params["timeout"]) or not 0 < params["timeout"] <= 600:
+            raise ValueError(f"timeout: {params['timeout']!r} is not more than 0 and at most 600 seconds")
+    except ValueError as error:
+        module.fail_json(msg=str(error))
+    result = run_checks(ALL_CHECKS, profile, expect, params["tier"], skips, params["require"], params["timeout"])
+    module.exit_json(
+        changed=False,
+        findings=[finding.to_dict() for finding in result.findings],
+        verdict={
+            "ready": result.verdict.ready,
+            "action": result.verdict.action,
+            "reasons": [finding.to_dict() for finding in result.verdict.reasons],
+        },
+        seconds=result.seconds,
+    )
+
+
+if __name__ == "__main__":
+    main()
