@@ -81,6 +81,11 @@ def remove_all(lab: Lab) -> None:
     podman("network", "rm", "-f", lab["host"]["network"], check=False)
 
 
+def end_engine() -> None:
+    """End a private engine unless somebody else uses it; a machine's own podman is left alone."""
+    _engine("down", "--if-unused")
+
+
 def running(lab: Lab) -> dict[str, str]:
     """The lab's machines that have a container: name and podman's state ("running", "exited")."""
     label = f"label=firstlight.lab={lab['host']['network']}"

@@ -1,0 +1,1 @@
+"""Starting, watching and stopping the lab; scripts/lab is its command line."""
