@@ -1,0 +1,164 @@
+"""One simulated server: what must survive a restart of the simulator, and what need not."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import functools
+import time
+from pathlib import Path
+from typing import Any
+
+from simulators import lab_files
+from simulators.bmc import bios, faults, lclog
+from simulators.bmc.hardware import Hardware
+
+BOOT_ORDER = ("Boot0000", "Boot0001")  # the NIC, then the OS disk
+REQUEST_LOG = 1000
+RUN_LOG = 500  # log entries that are kept beyond the machine's made-up past
+BMC_UTC_OFFSET = datetime.timezone(datetime.timedelta(hours=-5))  # Dell's factory default is US Central
+
+
+class Machine:
+    """State of one server and its BMC; every change goes through `save`.
+
+    machines/NAME/state.json is for everybody (see simulators/README.md), machines/NAME/bmc.json is the simulator's.
+    """
+
+    def __init__(self, lab_dir: Path, lab: lab_files.Lab, entry: dict[str, Any]) -> None:
+        """Load the machine's state, or make that of a new machine: off, empty disk, the NIC first in boot order."""
+        self.name: str = entry["name"]
+        self.entry = entry
+        self.settings: dict[str, Any] = lab.get("bmc", {})
+        self.folder = lab_dir / "machines" / self.name
+        public = lab_files.read_json(self.folder / "state.json", {})
+        private = lab_files.read_json(self.folder / "bmc.json", {})
+        self.power: str = public.get("power", "Off")
+        self.boots: int = public.get("boots", 0)
+        self.last_boot: str | None = public.get("last_boot")
+        self.disk: dict[str, Any] | None = public.get("disk")
+        self.faults: dict[str, dict[str, float]] = (
+            private["faults"] if "faults" in private else faults.from_lab(entry.get("faults", []))
+        )
+        self.born: float = private.get("born", time.time())
+        self.inventory_at: float = private.get("inventory_at", self.born - 3 * 86400)
+        self.reset_at: float = private.get("reset_at", self.born - 3 * 86400)
+        self.booting: bool = private.get("booting", False)
+        self.running: str | None = private.get("running")  # what answers the power button: "disk", "network" or nothing
+        self.boot: dict[str, Any] = private.get(
+            "boot", {"enabled": "Disabled", "target": "None", "mode": "UEFI", "order": list(BOOT_ORDER)}
+        )
+        self.asset_tag: str = private.get("asset_tag", "")
+        self.bios: dict[str, Any] = private.get("bios", {})  # only what differs from the defaults
+        self.bios_pending: dict[str, Any] = private.get("bios_pending", {})
+        self.jobs: list[dict[str, Any]] = private.get("jobs", [])
+        self.log: list[dict[str, Any]] = private.get("log", [])
+        self.version: int = private.get("version", 1)  # counts changes; the number in ETags
+        self.counters: dict[str, int] = {"requests": 0, "writes": 0, "failed_logins": 0} | private.get("counters", {})
+        self.requests: collections.deque[dict[str, Any]] = collections.deque(maxlen=REQUEST_LOG)
+        self.phase = "ready"  # or, after a reset of the BMC: away, starting, empty
+        self.unsaved = not (self.folder / "bmc.json").exists()
+
+    @functools.cached_property
+    def hardware(self) -> Hardware:
+        """What is built into it."""
+        return Hardware(int(self.entry["index"]), str(self.entry["service_tag"]))
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where its BMC listens."""
+        return str(self.entry["bmc_address"]), int(self.entry.get("bmc_port", self.settings.get("port", 8443)))
+
+    def has(self, fault: str) -> bool:
+        """Say whether it has this fault now."""
+        return fault in self.faults
+
+    def fault_number(self, fault: str, parameter: str) -> int | None:
+        """Return which part a fault took, or None when the machine does not have that fault."""
+        return int(self.faults[fault][parameter]) if fault in self.faults else None
+
+    def now(self) -> datetime.datetime:
+        """What the BMC takes for the time."""
+        offset = self.faults.get("clock_wrong", {}).get("seconds", 0)
+        return datetime.datetime.now(BMC_UTC_OFFSET).replace(microsecond=0) + datetime.timedelta(seconds=offset)
+
+    def bios_value(self, name: str) -> Any:
+        """Return the current value of a BIOS attribute."""
+        return self.bios.get(name, bios.DEFAULTS.get(name))
+
+    def record(
+        self,
+        message_id: str,
+        message: str,
+        arguments: tuple[str, ...] = (),
+        severity: str = "OK",
+        category: str = "Audit",
+    ) -> None:
+        """Write an entry into the Lifecycle log."""
+        number = self.log[-1]["id"] + 1 if self.log else lclog.PAST + 1
+        self.log.append(
+            {
+                "id": number,
+                "created": self.now().isoformat(),
+                "message_id": message_id,
+                "message": message,
+                "arguments": list(arguments),
+                "severity": severity,
+                "category": category,
+            }
+        )
+        del self.log[:-RUN_LOG]
+        self.unsaved = True
+
+    def changed(self) -> None:
+        """Keep a change: a new version, and both files written."""
+        self.version += 1
+        self.save()
+
+    def public(self) -> dict[str, Any]:
+        """Return what state.json holds."""
+        return {
+            "simulated": True,
+            "name": self.name,
+            "service_tag": self.entry["service_tag"],
+            "power": self.power,
+            "faults": sorted(self.faults),
+            "fault_parameters": {name: values for name, values in sorted(self.faults.items()) if values},
+            "boots": self.boots,
+            "last_boot": self.last_boot,
+            "disk": self.disk,
+        }
+
+    def save(self) -> None:
+        """Write both files, each as a whole."""
+        lab_files.write_json(self.folder / "state.json", self.public())
+        lab_files.write_json(
+            self.folder / "bmc.json",
+            {
+                "faults": self.faults,
+                "born": self.born,
+                "inventory_at": self.inventory_at,
+                "reset_at": self.reset_at,
+                "booting": self.booting,
+                "running": self.running,
+                "boot": self.boot,
+                "asset_tag": self.asset_tag,
+                "bios": self.bios,
+                "bios_pending": self.bios_pending,
+                "jobs": self.jobs,
+                "log": self.log,
+                "version": self.version,
+                "counters": self.counters,
+            },
+        )
+        self.unsaved = False
+
+
+def utc(moment: float) -> str:
+    """Write a time as iDRAC's inventory does: UTC, with its offset."""
+    return datetime.datetime.fromtimestamp(int(moment), datetime.UTC).isoformat()
+
+
+def local(moment: float) -> str:
+    """Write a time as iDRAC's clock does: with the BMC's own offset."""
+    return datetime.datetime.fromtimestamp(int(moment), BMC_UTC_OFFSET).isoformat()
