@@ -87,11 +87,15 @@ def end_engine() -> None:
 
 
 def running(lab: Lab) -> dict[str, str]:
-    """The lab's machines that have a container: name and podman's state ("running", "exited")."""
+    """The lab's machines that have a container: name and "running" or "stopped"."""
     label = f"label=firstlight.lab={lab['host']['network']}"
     lines = podman("ps", "-a", "--filter", label, "--format", "{{.Names}} {{.State}}").stdout.splitlines()
     prefix = container_name(lab, "")
-    return {name.removeprefix(prefix): state for name, state in (line.split() for line in lines)}
+    found = {}
+    for name, _, state in (line.partition(" ") for line in lines):
+        # older podmans say "Up 3 seconds ago" here
+        found[name.removeprefix(prefix)] = "running" if state.lower().startswith(("up", "running")) else "stopped"
+    return found
 
 
 # ---------------------------------------------------------------- one machine

@@ -1,0 +1,64 @@
+# Firstlight. "make help" lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+# how many simulated servers "make lab" starts
+FLEET ?=
+PYTEST := $(BIN)/python -m pytest -q
+
+.PHONY: help setup lab lab-down lab-status test lint unit integration molecule e2e bench clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+setup:  ## install what is missing: system packages (apt), .venv
+	@scripts/system-packages
+	@scripts/venv
+
+lab: setup  ## start a lab of simulated servers and bring it up with site.yml (FLEET=24 for more servers)
+	@scripts/lab up $(if $(FLEET),--fleet $(FLEET))
+	@status=0; source .lab/activate; ansible-playbook site.yml || status=$$?; \
+	echo; \
+	echo "The run ended with status $$status (0: the fleet meets its policy, 2: it does not, 1: the run broke)."; \
+	echo "  report            reports/latest.txt, reports/latest.json"; \
+	echo "  run it again      source .lab/activate; ansible-playbook site.yml"; \
+	echo "  look around       ansible-inventory --graph; scripts/lab status; scripts/lab ssh r1-n01"; \
+	echo "  break something   scripts/lab faults; scripts/lab fault r1-n01 psu_failed on"; \
+	echo "  stop              make lab-down"; \
+	exit $$status
+
+lab-down:  ## stop the lab and remove its containers
+	@if [ -x $(BIN)/python ]; then scripts/lab down; else echo "there is no lab"; fi
+
+lab-status:  ## what of the lab runs
+	@scripts/lab status
+
+test: lint unit integration molecule  ## everything that CI runs
+	@echo "All passed. More: make e2e (a whole lab, twice), make lab. Stop a lab with make lab-down."
+
+lint: setup  ## ruff, mypy, yamllint, ansible-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	git ls-files -z '*.yml' '*.yaml' | xargs -0 $(BIN)/yamllint --strict
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/ansible-lint --offline
+
+unit: setup  ## tests of one part each
+	$(PYTEST) tests/unit
+
+integration: setup  ## tests of the plugins and playbooks against the simulators (needs root or sudo)
+	$(PYTEST) tests/integration
+
+molecule: setup  ## every role in containers of Debian 12 and 13
+	scripts/molecule-all
+
+e2e: setup  ## a whole lab, brought up twice
+	$(PYTEST) tests/e2e
+
+bench: setup  ## how long the pipeline takes on a large lab
+	$(PYTEST) -s tests/bench
+
+clean: lab-down  ## remove the lab, the venv, caches and reports
+	rm -rf .lab .venv .cache .ansible .mypy_cache .pytest_cache .ruff_cache .hypothesis reports
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
