@@ -141,17 +141,17 @@ class Power:
         if machine.boot["enabled"] == "Once":
             machine.boot.update(enabled="Disabled", target="None")
         machine.changed()
+        machine.last_boot = None
         for source in sources:
             answer = await self._pxe() if source == "pxe" else "local"
             if answer in ("enlist", "commission", "install"):
-                machine.running, machine.last_boot = "network", "pxe"
-            elif answer == "local":
-                if machine.disk is not None:
-                    machine.running = "disk"
-                if machine.disk is not None or source == "pxe":
-                    machine.last_boot = source
-            if machine.running or answer == "local":
-                break
+                machine.running = "network"
+            elif answer == "local" and machine.disk is not None:
+                machine.running = "disk"
+            elif source == "disk" or answer == "none":
+                continue  # nothing there: the next one
+            machine.last_boot = source
+            break
         machine.booting = False
         machine.changed()
         logger.info("%s: boot %d: %s, runs %s", machine.name, machine.boots, machine.last_boot, machine.running)
