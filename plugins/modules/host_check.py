@@ -138,13 +138,13 @@ seconds:
   sample: {gpu_count: 0.61}
 """
 
-import datetime
-import math
-import re
+import datetime  # noqa: E402
+import math  # noqa: E402
+import re  # noqa: E402
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.firstlight.checks import ALL_CHECKS, TIERS, Skip, run_checks
-from ansible.module_utils.firstlight.profile import Profile
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible.module_utils.firstlight.checks import ALL_CHECKS, TIERS, Skip, run_checks  # noqa: E402
+from ansible.module_utils.firstlight.profile import Profile  # noqa: E402
 
 EXPORTERS = {"node_exporter": 9100}
 

@@ -44,7 +44,7 @@ class Profile:
 
     @classmethod
     def from_dict(cls, data: Dict[str, Any]) -> "Profile":
-        """From a mapping as in a profile file; an unknown or missing key, or a value of a wrong kind, is a ValueError."""
+        """From a mapping as in a profile file; a wrong or missing key or value is a ValueError."""
         if not isinstance(data, dict):
             raise ValueError(f"a profile is a mapping, not {type(data).__name__}")
         unknown = sorted(set(data) - set(cls.__dataclass_fields__))

@@ -62,7 +62,7 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Command:
-    """One command. limit: seconds. keep: ``head`` stops it at ``max_bytes`` of output, ``tail`` keeps the last of them."""
+    """One command. limit: seconds. keep: ``head`` ends it at ``max_bytes`` of output, ``tail`` keeps the last."""
 
     argv: Tuple[str, ...]
     limit: float = 10.0

@@ -16,7 +16,8 @@ FIELDS = ("index", "name", "uuid", "pci.bus_id", "driver_version")
 # nvidia-smi without a running persistence daemon initialises every GPU first: many seconds on an 8-GPU host
 QUERY = Command(("nvidia-smi", "--query-gpu=" + ",".join(FIELDS), "--format=csv"), limit=30.0)
 
-_LOST = re.compile(r"unable to determine the device handle for gpu\s*([0-9a-f:.]*)|gpu is lost", re.IGNORECASE)
+# a line between the rows; what is in a row is judged there
+_LOST = re.compile(r"unable to determine the device handle for gpu|gpu is lost\. ?reboot", re.IGNORECASE)
 # a value that nvidia-smi could not get: "[GPU is lost]", "[Unknown Error]", "ERR!"
 _BROKEN_VALUE = re.compile(r"^\[?(gpu is lost|unknown error|err!|gpu requires reset)", re.IGNORECASE)
 
@@ -75,7 +76,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         return lost or (
             not_known(NAME, output, "nvidia-smi") if output.code else unreadable(NAME, output.text, "nvidia-smi")
         )
-    findings = [*lost, *_judge_count(gpus, profile)]
+    findings = [*lost, *_judge_count(gpus, profile, len(lost))]
     broken = [gpu for gpu in gpus if any(_BROKEN_VALUE.match(value) for value in gpu.values())]
     sound = [gpu for gpu in gpus if gpu not in broken]
     findings += [_fail("gpu.lost", _locator(gpu), ", ".join(gpu.values()), "power_cycle") for gpu in broken]
@@ -100,11 +101,13 @@ def _lost_locator(line: str) -> str:
     return f"GPU {bus_id(found.group(1))}" if found else ""
 
 
-def _judge_count(gpus: List[Dict[str, str]], profile: Profile) -> List[Finding]:
+def _judge_count(gpus: List[Dict[str, str]], profile: Profile, lost: int = 0) -> List[Finding]:
+    """lost: GPUs that answer no more and are in no row; they are not missing from the board."""
     want, seen = profile.count("gpus"), ", ".join(bus_id(gpu["pci.bus_id"]) for gpu in gpus)
-    if len(gpus) < want:
-        evidence = f"{len(gpus)} GPUs, {want} expected; seen: {seen or 'none'}"
-        return [_fail("gpu.missing", f"{want - len(gpus)} of {want} GPUs", evidence, "reseat")]
+    missing = want - len(gpus) - lost
+    if missing > 0:
+        evidence = f"{len(gpus) + lost} GPUs, {want} expected; seen: {seen or 'none'}"
+        return [_fail("gpu.missing", f"{missing} of {want} GPUs", evidence, "reseat")]
     if len(gpus) > want:
         return [_fail("gpu.unexpected", "", f"{len(gpus)} GPUs, {want} expected; seen: {seen}", "escalate")]
     return []

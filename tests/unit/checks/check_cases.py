@@ -1,0 +1,387 @@
+"""Captured outputs and what each check must say about them: the table that the tests of the judges go through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from firstlight.checks.capture import Output
+from firstlight.profile import Profile
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "checks"
+
+PROFILE: dict[str, Any] = {
+    "name": "example",
+    "vendor": "Dell Inc.",
+    "model": "PowerEdge XE9680",
+    "gpus": {"count": 8, "model": "H100"},
+    "hcas": {"count": 8, "rate_gbps": 400},
+    "nvme": {"count": 8, "min_bytes": 3_000_000_000_000},
+    "os_disk": {"controller": "BOSS"},
+    "limits": {"disk_used_percent": 95, "memory_min_bytes": 2_100_000_000_000},
+}
+
+
+def text(name: str, code: int = 0, errors: str = "") -> Output:
+    """The output of a command that printed this fixture."""
+    return Output((FIXTURES / name).read_text(), errors, code)
+
+
+def said(words: str, code: int = 0, errors: str = "") -> Output:
+    return Output(words, errors, code)
+
+
+def broken(problem: str) -> Output:
+    return Output(errors=f"it is {problem}", code=1, problem=problem, seconds=5.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """want: (status, symptom, text within the locator, action) of each finding, in the judge's order."""
+
+    check: str
+    name: str
+    captured: dict[str, Output]
+    want: list[tuple[str, str, str, str]]
+    profile: dict[str, Any] = field(default_factory=dict)
+    expect: dict[str, Any] = field(default_factory=dict)
+
+    def wanted_profile(self) -> Profile:
+        return Profile.from_dict({**PROFILE, **self.profile})
+
+
+def good(check: str) -> list[tuple[str, str, str, str]]:
+    return [("ok", check, "", "none")]
+
+
+def lost(check: str, reason: str, action: str = "escalate") -> list[tuple[str, str, str, str]]:
+    return [("unknown", f"{check}.{reason}", "", action)]
+
+
+def _gpu(name: str, output: Output, want: list[tuple[str, str, str, str]], **more: Any) -> Case:
+    return Case("gpu_count", name, {"nvidia_smi": output}, want, **more)
+
+
+GPU = [
+    _gpu("8 good", text("nvidia-smi.8x-h100.csv"), good("gpu_count")),
+    _gpu("a note on stderr", text("nvidia-smi.8x-h100.csv", errors="a note"), good("gpu_count")),
+    _gpu("7 of 8", text("nvidia-smi.7-of-8.csv"), [("fail", "gpu.missing", "1 of 8", "reseat")]),
+    _gpu(
+        "9",
+        text("nvidia-smi.8x-h100.csv"),
+        [("fail", "gpu.unexpected", "", "escalate")],
+        profile={"gpus": {"count": 7}},
+    ),
+    _gpu("none", text("nvidia-smi.no-devices.txt", 6), [("fail", "gpu.missing", "8 of 8", "reseat")]),
+    _gpu("wrong model", text("nvidia-smi.wrong-model.csv"), [("fail", "gpu.wrong_model", "0000:4c:00.0", "escalate")]),
+    _gpu("two drivers", text("nvidia-smi.two-drivers.csv"), [("fail", "gpu.driver_mismatch", "", "reboot")]),
+    _gpu("library", text("nvidia-smi.mismatch.txt", 18), [("fail", "gpu.driver_mismatch", "", "reboot")]),
+    _gpu("no driver", text("nvidia-smi.no-driver.txt", 9), [("fail", "gpu.driver_not_loaded", "", "reboot")]),
+    _gpu("a lost row", text("nvidia-smi.lost-row.csv", 15), [("fail", "gpu.lost", "0000:5d:00.0", "power_cycle")]),
+    _gpu(
+        "no handle",
+        text("nvidia-smi.no-handle.txt", 15),
+        [("fail", "gpu.lost", "0000:9b:00.0", "power_cycle")],
+    ),
+    _gpu(
+        "another version",
+        text("nvidia-smi.8x-h100.csv"),
+        [("fail", "gpu.driver_version", "", "escalate")],
+        expect={"gpu_driver": "580.159.04"},
+    ),
+    _gpu("that version", text("nvidia-smi.8x-h100.csv"), good("gpu_count"), expect={"gpu_driver": "580.95.05"}),
+    _gpu("good rows, bad exit", text("nvidia-smi.8x-h100.csv", 255), lost("gpu_count", "failed")),
+    _gpu("other columns", text("nvidia-smi.bad-field.txt", 2), lost("gpu_count", "failed")),
+    _gpu("not CSV", said("hello\n"), lost("gpu_count", "unreadable")),
+    _gpu("nothing", said(""), lost("gpu_count", "unreadable")),
+    _gpu("hangs", broken("timed_out"), lost("gpu_count", "timed_out", "retry")),
+    _gpu("no tool", broken("no_tool"), lost("gpu_count", "no_tool")),
+    _gpu("not permitted", broken("not_permitted"), lost("gpu_count", "not_permitted")),
+]
+
+
+def _hca(
+    name: str, sysfs: Output, want: list[tuple[str, str, str, str]], ibstat: Output | None = None, **more: Any
+) -> Case:
+    return Case("hca_state", name, {"sysfs": sysfs, "ibstat": ibstat or broken("no_tool")}, want, **more)
+
+
+NO_SYSFS = said('{"files": {}, "errors": {}}')
+HCA = [
+    _hca("8, Ethernet and a virtual function beside them", text("infiniband.8-active.json"), good("hca_state")),
+    _hca("7 of 8", text("infiniband.7-of-8.json"), [("fail", "hca.missing", "1 of 8", "reseat")]),
+    _hca("9", text("infiniband.9.json"), [("warn", "hca.unexpected", "", "none")]),
+    _hca("no link", text("infiniband.no-link.json"), [("fail", "hca.no_link", "mlx5_3 port 1", "reseat")]),
+    _hca("no manager", text("infiniband.no-manager.json"), [("fail", "hca.not_active", "mlx5_3", "escalate")]),
+    _hca("slow", text("infiniband.slow.json"), [("fail", "hca.slow", "mlx5_6", "reseat")]),
+    _hca("no state", text("infiniband.no-state.json"), [("unknown", "hca_state.unreadable", "mlx5_2", "escalate")]),
+    _hca("ibstat", NO_SYSFS, good("hca_state"), text("ibstat.8-active.txt")),
+    _hca("ibstat, down", NO_SYSFS, [("fail", "hca.no_link", "mlx5_4", "reseat")], text("ibstat.one-down.txt")),
+    _hca("nothing in either", NO_SYSFS, [("fail", "hca.missing", "8 of 8", "reseat")]),
+    _hca("ibstat hangs", NO_SYSFS, lost("hca_state", "timed_out", "retry"), broken("timed_out")),
+    _hca("ibstat says something else", NO_SYSFS, lost("hca_state", "unreadable"), said("usage: ibstat\n")),
+    _hca("sysfs hangs", broken("timed_out"), lost("hca_state", "timed_out", "retry")),
+    _hca("not JSON", said("x"), lost("hca_state", "unreadable")),
+]
+
+
+def _nvme(
+    name: str, listed: Output, want: list[tuple[str, str, str, str]], sysfs: Output | None = None, **more: Any
+) -> Case:
+    captured = {"nvme_list": listed, "sysfs": sysfs or text("nvme-sysfs.live.json")}
+    return Case("nvme_count", name, captured, want, **more)
+
+
+NVME = [
+    _nvme("8 and the OS disk", text("nvme-list.8-and-boss.json"), good("nvme_count")),
+    _nvme("nested form", text("nvme-list.nested.json"), good("nvme_count")),
+    _nvme("7 of 8", text("nvme-list.7-of-8.json"), [("fail", "nvme.missing", "1 of 8", "reseat")]),
+    _nvme("one small", text("nvme-list.one-small.json"), [("fail", "nvme.too_small", "nvme6n1", "replace")]),
+    _nvme("9", text("nvme-list.9.json"), [("warn", "nvme.unexpected", "", "none")]),
+    _nvme(
+        "one dead",
+        text("nvme-list.7-of-8.json"),
+        [("fail", "nvme.not_live", "nvme5", "replace"), ("fail", "nvme.missing", "1 of 8", "reseat")],
+        text("nvme-sysfs.one-dead.json"),
+    ),
+    _nvme(
+        "dead, still listed",
+        text("nvme-list.8-and-boss.json"),
+        [("fail", "nvme.not_live", "nvme5", "replace")],
+        text("nvme-sysfs.one-dead.json"),
+    ),
+    _nvme("no nvme-cli", broken("no_tool"), good("nvme_count"), text("nvme-sysfs.blocks.json")),
+    _nvme("no nvme-cli, no drive", broken("no_tool"), [("fail", "nvme.missing", "8 of 8", "reseat")], NO_SYSFS),
+    _nvme("none", said("No NVMe devices detected.\n"), [("fail", "nvme.missing", "8 of 8", "reseat")]),
+    _nvme("hangs", broken("timed_out"), lost("nvme_count", "timed_out", "retry")),
+    _nvme("not permitted", broken("not_permitted"), lost("nvme_count", "not_permitted")),
+    _nvme("fails", said("", 1, "Failed to scan topology"), lost("nvme_count", "failed")),
+    _nvme("not JSON", said("{"), lost("nvme_count", "unreadable")),
+    _nvme(
+        "sysfs hangs", text("nvme-list.8-and-boss.json"), lost("nvme_count", "timed_out", "retry"), broken("timed_out")
+    ),
+    _nvme("sysfs not JSON", text("nvme-list.8-and-boss.json"), lost("nvme_count", "unreadable"), said("[]")),
+]
+
+DISKS = [
+    Case("disk_usage", "good", {"statvfs": text("statvfs.good.json")}, good("disk_usage")),
+    Case(
+        "disk_usage",
+        "full",
+        {"statvfs": text("statvfs.var-tmp-full.json")},
+        [("fail", "disk.full", "/var/tmp", "escalate")],
+    ),
+    Case(
+        "disk_usage",
+        "inodes",
+        {"statvfs": text("statvfs.no-inodes.json")},
+        [("fail", "disk.no_inodes", "/", "escalate")],
+    ),
+    Case("disk_usage", "btrfs", {"statvfs": text("statvfs.no-fixed-inodes.json")}, good("disk_usage")),
+    Case(
+        "disk_usage",
+        "error",
+        {"statvfs": text("statvfs.error.json")},
+        [("unknown", "disk_usage.unreadable", "/var", "escalate")],
+    ),
+    Case(
+        "disk_usage",
+        "lower limit",
+        {"statvfs": text("statvfs.good.json")},
+        [("fail", "disk.full", "/var/tmp", "escalate")],
+        profile={"limits": {"disk_used_percent": 35}},
+    ),
+    Case("disk_usage", "hangs", {"statvfs": broken("timed_out")}, lost("disk_usage", "timed_out", "retry")),
+    Case("disk_usage", "no numbers", {"statvfs": said('{"/": {"device": 1}}')}, lost("disk_usage", "unreadable")),
+    Case("disk_usage", "not JSON", {"statvfs": said("df: no")}, lost("disk_usage", "unreadable")),
+    Case("disk_usage", "empty", {"statvfs": said("{}")}, lost("disk_usage", "unreadable")),
+    Case("mounts_writable", "good", {"mounts": text("mounts.good.json")}, good("mounts_writable")),
+    Case(
+        "mounts_writable",
+        "root",
+        {"mounts": text("mounts.root-read-only.json")},
+        [("fail", "mount.read_only", "/", "reboot")],
+    ),
+    Case(
+        "mounts_writable",
+        "of fstab",
+        {"mounts": text("mounts.data-read-only.json")},
+        [("fail", "mount.read_only", "/data sets", "reboot")],
+    ),
+    Case("mounts_writable", "empty", {"mounts": said("{}")}, lost("mounts_writable", "unreadable")),
+    Case("mounts_writable", "hangs", {"mounts": broken("timed_out")}, lost("mounts_writable", "timed_out", "retry")),
+]
+
+ACTIVE, INFO = said("active\n"), text("docker-info.json", 200)
+
+
+def _docker(name: str, unit: Output, info: Output, want: list[tuple[str, str, str, str]]) -> Case:
+    return Case("docker", name, {"unit": unit, "info": info}, want)
+
+
+def _exporter(name: str, output: Output, want: list[tuple[str, str, str, str]]) -> Case:
+    return Case("exporters", name, {"node_exporter": output}, want)
+
+
+DEAD = [("fail", "exporter.not_answering", "node_exporter 127.0.0.1:9100", "escalate")]
+SERVICES = [
+    _docker("good", ACTIVE, INFO, good("docker")),
+    _docker(
+        "inactive",
+        said("inactive\n", 3),
+        broken("refused"),
+        [("fail", "docker.not_running", "docker.service", "escalate")],
+    ),
+    _docker(
+        "starting", said("activating\n", 3), broken("refused"), [("fail", "docker.starting", "docker.service", "wait")]
+    ),
+    _docker("socket dead", ACTIVE, broken("refused"), [("fail", "docker.not_answering", "docker.service", "escalate")]),
+    _docker("error 500", ACTIVE, said("{}", 500), [("fail", "docker.not_answering", "docker.service", "escalate")]),
+    _docker("hangs", ACTIVE, broken("timed_out"), lost("docker", "timed_out", "retry")),
+    _docker("not permitted", ACTIVE, broken("not_permitted"), lost("docker", "not_permitted")),
+    _docker("no systemd", said("", 1, "System has not been booted with systemd"), INFO, lost("docker", "failed")),
+    _docker("no systemctl", broken("no_tool"), INFO, lost("docker", "no_tool")),
+    _docker("not Docker", ACTIVE, said("[]", 200), lost("docker", "unreadable")),
+    _exporter("good", text("node-exporter.metrics.txt", 200), good("exporters")),
+    _exporter("refused", broken("refused"), DEAD),
+    _exporter("error 503", said("x 1", 503), DEAD),
+    _exporter("no metric", said("<html>hello</html>", 200), DEAD),
+    _exporter("hangs", broken("timed_out"), lost("exporters", "timed_out", "retry")),
+    Case("failed_units", "none", {"units": said("")}, good("failed_units")),
+    Case(
+        "failed_units",
+        "two",
+        {"units": text("systemctl-failed.txt")},
+        [
+            ("warn", "unit.failed", "docker-prune.service", "none"),
+            ("warn", "unit.failed", "zfs-import.service", "none"),
+        ],
+    ),
+    Case("failed_units", "no systemd", {"units": said("", 1, "Host is down")}, lost("failed_units", "failed")),
+    Case("failed_units", "odd", {"units": said("what is this\n")}, lost("failed_units", "unreadable")),
+]
+
+
+def _clock(
+    name: str,
+    tracking: Output,
+    want: list[tuple[str, str, str, str]],
+    servers: tuple[str, ...] = (),
+    **captured: Output,
+) -> Case:
+    everything = {
+        "tracking": tracking,
+        "sources": text("chronyc-sources.csv"),
+        "names": text("chronyc-sources.names.csv"),
+        "timedatectl": text("timedatectl.good.txt"),
+        "timesync": text("timesync.txt"),
+        "status": text("proc-status.root.json"),
+    }
+    return Case("clock", name, {**everything, **captured}, want, expect={"ntp_servers": list(servers)})
+
+
+SYNCED, UNSYNCED = text("chronyc-tracking.good.csv"), text("chronyc-tracking.unsynchronised.csv")
+NO_CHRONY, NO_DAEMON = broken("no_tool"), said("506 Cannot talk to daemon\n", 1)
+IN_CONTAINER = text("proc-status.container.json")
+WRONG = [("fail", "clock.wrong_source", "", "escalate")]
+CLOCK = [
+    _clock("good", SYNCED, good("clock")),
+    _clock("the site's, by address", SYNCED, good("clock"), ("10.0.0.1",)),
+    _clock("the site's, by name", SYNCED, good("clock"), ("NTP1.example.org",)),
+    _clock("another's", SYNCED, WRONG, ("ntp2.example.org", "10.0.0.2")),
+    _clock("off", text("chronyc-tracking.skew.csv"), [("fail", "clock.skew", "", "escalate")]),
+    _clock(
+        "off, in a container",
+        text("chronyc-tracking.skew.csv"),
+        [("fail", "clock.skew", "", "escalate")],
+        status=IN_CONTAINER,
+    ),
+    _clock("not synchronised", UNSYNCED, [("fail", "clock.not_synchronised", "", "wait")]),
+    _clock("not synchronised, not ours", UNSYNCED, [("warn", "clock.not_settable", "", "none")], status=IN_CONTAINER),
+    _clock(
+        "not synchronised, rights not known",
+        UNSYNCED,
+        [("fail", "clock.not_synchronised", "", "wait")],
+        status=broken("failed"),
+    ),
+    _clock("local", text("chronyc-tracking.local.csv"), [("fail", "clock.local_only", "", "escalate")]),
+    _clock("chronyc hangs", broken("timed_out"), lost("clock", "timed_out", "retry")),
+    _clock("chronyc not permitted", said("501 Not authorised\n", 1), lost("clock", "failed")),
+    _clock("not CSV", said("Reference ID : 0A000001\n"), lost("clock", "unreadable")),
+    _clock("not a number", said(SYNCED.text.replace("-0.000012345", "nan")), lost("clock", "unreadable")),
+    _clock("timesyncd", NO_CHRONY, good("clock")),
+    _clock("timesyncd, the site's", NO_CHRONY, good("clock"), ("ntp1.example.org",)),
+    _clock("timesyncd, another's", NO_CHRONY, WRONG, ("10.9.9.9",)),
+    _clock(
+        "timesyncd, server not known", NO_CHRONY, lost("clock", "unreadable"), ("10.0.0.1",), timesync=broken("failed")
+    ),
+    _clock(
+        "timesyncd not synchronised",
+        NO_CHRONY,
+        [("fail", "clock.not_synchronised", "", "wait")],
+        timedatectl=text("timedatectl.unsynchronised.txt"),
+    ),
+    _clock(
+        "no service",
+        NO_DAEMON,
+        [("fail", "clock.no_service", "", "escalate")],
+        timedatectl=text("timedatectl.no-service.txt"),
+    ),
+    _clock("no tool at all", NO_CHRONY, lost("clock", "no_tool"), timedatectl=broken("no_tool")),
+    _clock("timedatectl odd", NO_DAEMON, lost("clock", "unreadable"), timedatectl=said("NTP=perhaps\n")),
+]
+
+
+def _log(name: str, dmesg: Output, want: list[tuple[str, str, str, str]], journal: Output | None = None) -> Case:
+    return Case("kernel_xid", name, {"dmesg": dmesg, "journal": journal or said("")}, want)
+
+
+KERNEL = [
+    _log("clean", text("dmesg.clean.txt"), good("kernel_xid")),
+    _log("79", text("dmesg.xid-79.txt"), [("fail", "xid.79", "GPU 0000:9b:00", "power_cycle")]),
+    _log(
+        "application",
+        text("dmesg.xid-application.txt"),
+        [("warn", "xid.31", "GPU 0000:19:00", "none"), ("warn", "xid.13", "GPU 0000:3b:00 gpu-i:05", "none")],
+    ),
+    _log("in no table", text("dmesg.xid-unlisted.txt"), [("fail", "xid.109", "GPU 0000:4c:00", "escalate")]),
+    _log(
+        "switch",
+        text("dmesg.sxid.txt"),
+        [
+            ("warn", "sxid.12028", "NVSwitch 3 0000:05:00", "none"),
+            ("fail", "sxid.20034", "NVSwitch 0 0000:00:00", "reboot"),
+        ],
+    ),
+    _log(
+        "only in the journal",
+        text("dmesg.clean.txt"),
+        [("fail", "xid.48", "GPU 0000:5d:00", "reboot")],
+        text("journalctl.xid-48.txt"),
+    ),
+    _log("dmesg not permitted, journal clean", broken("not_permitted"), good("kernel_xid"), text("dmesg.clean.txt")),
+    _log("neither", broken("not_permitted"), lost("kernel_xid", "not_permitted")),
+    _log("empty is not clean", said(""), lost("kernel_xid", "unreadable")),
+    _log("no dmesg", broken("no_tool"), lost("kernel_xid", "no_tool"), broken("no_tool")),
+]
+
+MEMORY = [
+    Case("memory_size", "2 TB", {"meminfo": text("meminfo.2t.json")}, good("memory_size")),
+    Case(
+        "memory_size",
+        "a module lost",
+        {"meminfo": text("meminfo.dimm-lost.json")},
+        [("fail", "memory.missing", "", "reseat")],
+    ),
+    Case(
+        "memory_size",
+        "odd",
+        {"meminfo": said('{"files": {"/proc/meminfo": "MemTotal: much"}}')},
+        lost("memory_size", "unreadable"),
+    ),
+    Case("memory_size", "not JSON", {"meminfo": said("x")}, lost("memory_size", "unreadable")),
+    Case("memory_size", "hangs", {"meminfo": broken("timed_out")}, lost("memory_size", "timed_out", "retry")),
+]
+
+CASES = [*GPU, *HCA, *NVME, *DISKS, *SERVICES, *CLOCK, *KERNEL, *MEMORY]
