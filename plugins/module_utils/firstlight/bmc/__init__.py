@@ -1,0 +1,1 @@
+"""BMCs over Redfish: asking many at once, judging what they say, boot and power control."""

@@ -1,0 +1,251 @@
+"""A Redfish client for one BMC: sessions always closed, deadlines kept, and only what is safe is sent twice."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import ssl
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from redfish.rest.v1 import RetriesExhaustedError
+
+from .errors import AuthFailed, Blocked, BmcError, Busy, HalfAnswering, Refused, TimedOut, error_for
+from .transport import Adapter, Http, transport_error, was_dropped
+
+ROOT = "/redfish/v1"
+EXPAND = {"$expand": "*($levels=1)"}
+CONNECT_SECONDS = 5.0
+REQUEST_SECONDS = 20.0  # iDRACs were seen to take 18 s
+LOGOUT_SECONDS = 2.0
+DEADLINE = 30.0
+
+Resource = dict[str, Any]
+
+
+class BmcClient:
+    """A client for one BMC and one thread; use it in a ``with`` statement, or call open() and close().
+
+    context: from transport.tls_context. deadline: seconds from now for everything but the logout.
+    All methods raise a BmcError.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        username: str,
+        password: str,
+        *,
+        context: ssl.SSLContext,
+        ca_file: str,
+        deadline: float = DEADLINE,
+        request_seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        host = f"[{address}]" if ":" in address else address
+        self._username, self._password = username, password
+        self._until = time.monotonic() + deadline
+        self._deadline = deadline
+        self._request_seconds = request_seconds
+        self._adapter = Adapter(context)
+        self._http = Http(f"https://{host}:{port}", ca_file, self._adapter)
+        self._session_path: str | None = None
+        self._stopped = False
+        self.requests = 0
+        self.root: Resource = {}
+
+    def __enter__(self) -> BmcClient:
+        try:
+            self.open()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    @property
+    def can_expand(self) -> bool:
+        """True when the BMC offers $expand."""
+        node: Any = self.root
+        for key in ("ProtocolFeaturesSupported", "ExpandQuery", "ExpandAll"):
+            node = node.get(key) if isinstance(node, dict) else None
+        return node is True
+
+    def open(self) -> None:
+        """Read the service root and log in: a session where there is room, basic authentication where there is none.
+
+        The password is tried once: three refused ones within a minute make an iDRAC block our address.
+        """
+        try:
+            self.root = self.get(ROOT)
+        except AuthFailed as error:
+            # The root needs no login: whoever refuses it refuses us.
+            raise Blocked(f"refuses our address: {error.evidence}", error.status, error.codes) from None
+        try:
+            self._start_session()
+        except (Busy, Refused) as error:
+            if isinstance(error, Refused) and error.status not in (404, 405, 501):
+                raise
+            self._use_basic()
+            try:
+                self.get(f"{ROOT}/Systems")  # shows now whether the password is right
+            except Busy:
+                raise error from None
+
+    def close(self) -> None:
+        """Log out, also after an error, and drop the connection. Never raises."""
+        if self._session_path:
+            self._stopped = False
+            self._until = max(self._until, time.monotonic() + LOGOUT_SECONDS)
+            with contextlib.suppress(BmcError):
+                self._send("DELETE", self._session_path, seconds=LOGOUT_SECONDS)
+            self._session_path = None
+        self._http.set_session_key(None)
+        with contextlib.suppress(Exception):
+            self._http.logout()  # without a key this only closes the connection
+
+    def stop(self) -> None:
+        """Make the running request fail at once; called by another thread when the time is up."""
+        self._stopped = True
+        self._adapter.stop()
+
+    def get(self, path: str, expand: bool = False) -> Resource:
+        """One resource; expand: with the members of a collection in it. Sent twice when the connection was dropped."""
+        return self._answer("GET", path, args=EXPAND if expand else None)[0]
+
+    def post(self, path: str, body: Resource) -> Resource:
+        """Run an action. Never sent twice."""
+        return self._answer("POST", path, body=body)[0]
+
+    def patch(self, path: str, body: Resource) -> Resource:
+        """Change a resource. Sent again only after an answer that asks for or refuses an ETag: that changed nothing."""
+        try:
+            return self._answer("PATCH", path, body=body)[0]
+        except Refused as error:
+            if error.status != 428:
+                raise
+        _resource, response = self._answer("GET", path)
+        tag = response.getheader("etag") or "*"
+        try:
+            return self._answer("PATCH", path, body=body, headers={"If-Match": tag})[0]
+        except Refused as error:
+            if error.status != 412:
+                raise
+        return self._answer("PATCH", path, body=body, headers={"If-Match": "*"})[0]
+
+    def _start_session(self) -> None:
+        path = _link(self.root, "Links", "Sessions") or f"{ROOT}/SessionService/Sessions"
+        body, response = self._answer("POST", path, body={"UserName": self._username, "Password": self._password})
+        token = response.getheader("x-auth-token")
+        location = response.getheader("location") or body.get("@odata.id")
+        location = urlsplit(location).path if isinstance(location, str) else ""
+        if not token:
+            raise HalfAnswering(f"POST {path}: a session without a token", response.status)
+        self._http.set_session_key(token)
+        self._session_path = location if _is_path(location) else None
+
+    def _use_basic(self) -> None:
+        # Newer iDRACs do not ask for basic authentication, so it is sent unasked.
+        pair = base64.b64encode(f"{self._username}:{self._password}".encode()).decode()
+        self._http.set_authorization_key(f"Basic {pair}")
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Resource | None = None,
+        args: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[Resource, Any]:
+        """The decoded body ({} when empty) and the response; an error status raises."""
+        response = self._send(method, path, body=body, args=args, headers=headers)
+        data = _decode(response.read)
+        if not 200 <= response.status < 300:
+            raise self._clean(error_for(method, path, response.status, data))
+        if data is None:
+            raise HalfAnswering(f"{method} {path}: {response.status} without a proper JSON object", response.status)
+        return data, response
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Resource | None = None,
+        args: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> Any:
+        if not _is_path(path):
+            raise HalfAnswering(f"a link that leads out of {ROOT}: {path}")
+        doing = f"{method} {path}"
+        path = path.partition("#")[0]
+        attempts = 2 if method == "GET" else 1
+        while True:
+            attempts -= 1
+            left = self._until - time.monotonic()
+            if left <= 0 or self._stopped:
+                raise TimedOut(f"{doing}: not answered within the {self._deadline:g} s that this BMC has")
+            timeout = (min(CONNECT_SECONDS, left), min(seconds or self._request_seconds, left))
+            self.requests += 1
+            options: dict[str, Any] = {"headers": dict(headers or {}), "timeout": timeout, "max_retry": 0}
+            try:
+                if method == "GET":
+                    return self._http.get(path, args=args, **options)
+                if method == "DELETE":
+                    return self._http.delete(path, **options)
+                call = self._http.post if method == "POST" else self._http.patch
+                return call(path, body=body, **options)
+            except RetriesExhaustedError as error:
+                if self._stopped or time.monotonic() >= self._until:
+                    raise TimedOut(f"{doing}: not answered within the {self._deadline:g} s that this BMC has") from None
+                if attempts and was_dropped(error):
+                    time.sleep(min(0.3, max(0.0, self._until - time.monotonic())))
+                    continue
+                raise transport_error(error, doing) from None
+            except BmcError:
+                raise
+            except Exception as error:  # the BMC's answer may upset any layer below; that is the BMC's fault
+                raise transport_error(error, doing) from None
+
+    def _clean(self, error: BmcError) -> BmcError:
+        """The same error; should a BMC send our password back in its message, without it."""
+        if self._password and self._password in error.evidence:
+            return type(error)(error.evidence.replace(self._password, "***"), error.status, error.codes)
+        return error
+
+
+def _is_path(path: Any) -> bool:
+    """True for a link within the Redfish tree. A BMC's links are data from a stranger."""
+    return (
+        isinstance(path, str)
+        and (path == ROOT or path.startswith((f"{ROOT}/", f"{ROOT}?")))
+        and len(path) < 1000
+        and ".." not in path
+        and path.isprintable()
+        and not any(c.isspace() or c == "\\" for c in path)
+    )
+
+
+def _link(resource: Resource, *keys: str) -> str | None:
+    node: Any = resource
+    for key in keys:
+        node = node.get(key) if isinstance(node, dict) else None
+    target = node.get("@odata.id") if isinstance(node, dict) else None
+    return target if _is_path(target) else None
+
+
+def _decode(content: bytes | str | None) -> Resource | None:
+    """A JSON object; {} for no content; None for anything else."""
+    if not content:
+        return {}
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None

@@ -1,0 +1,175 @@
+"""Triage of what is not counted: identity, NICs and PXE, clock, BIOS, firmware, age of the inventory."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from ..findings import Finding
+from ..profile import Profile
+from ..sitefiles import PlannedHost
+from .hardware import Hardware, Nic, Record
+from .values import moment
+
+CLOCK_WARN_SECONDS = 30.0
+CLOCK_FAIL_SECONDS = 3600.0  # from about here on certificates and tokens are refused during the installation
+INVENTORY_DAYS = 30.0
+
+
+def model(hardware: Hardware, profile: Profile) -> list[Finding]:
+    """It is the hardware model that the profile describes."""
+    if hardware.model == profile.model:
+        return [Finding("model", "ok", "model", "", hardware.model)]
+    told = f"{hardware.vendor} {hardware.model}".strip()
+    if not hardware.model:
+        return [Finding("model", "unknown", "host.wrong_model", "system", "the BMC names no model", "escalate")]
+    evidence = f"is a {told}; the profile {profile.name} is for a {profile.vendor} {profile.model}"
+    return [Finding("model", "fail", "host.wrong_model", "system", evidence, "escalate")]
+
+
+def service_tag(planned: PlannedHost, hardware: Hardware) -> list[Finding]:
+    """It is the very machine that was planned for this place, where the plan names its tag."""
+    tag = hardware.service_tag
+    if planned.service_tag is None or planned.service_tag == tag:
+        return [Finding("service_tag", "ok", "service_tag", "", tag)]
+    locator = f"rack {planned.rack} unit {planned.unit}"
+    if not tag:
+        evidence = f"the BMC tells no service tag; planned is {planned.service_tag}"
+        return [Finding("service_tag", "unknown", "host.wrong_service_tag", locator, evidence, "escalate")]
+    evidence = f"service tag {tag} answers at {planned.bmc_address}; planned is {planned.service_tag}"
+    return [Finding("service_tag", "fail", "host.wrong_service_tag", locator, evidence, "escalate")]
+
+
+def pxe_nic(hardware: Hardware, profile: Profile) -> Nic | None:
+    """The NIC that installs: by the profile's FQDD; partition 1 of that port under NPAR."""
+    wanted = str(profile.ethernet.get("pxe", ""))
+    return hardware.nic(wanted) or next((n for n in hardware.nics if wanted and n.id == f"{wanted}-1"), None)
+
+
+def nics(hardware: Hardware, profile: Profile) -> list[Finding]:
+    """All Ethernet ports are there, the one that installs above all."""
+    wanted = str(profile.ethernet.get("pxe", ""))
+    present = [nic.id for nic in hardware.nics if nic.kind == "ethernet" and nic.partition == 1]
+    expected = profile.count("ethernet")
+    evidence = f"{len(present)} of {expected} Ethernet ports: present {', '.join(present) or 'none'}"
+    missing = wanted if wanted and pxe_nic(hardware, profile) is None else ""
+    if not missing and len(present) < expected:
+        missing = f"{expected - len(present)} Ethernet ports"
+    if not missing:
+        return [Finding("nics", "ok", "nics", "", evidence)]
+    if "nics" in hardware.unread:
+        unread = f"{evidence}; not all could be read"
+        return [Finding("nics", "unknown", "nic.missing", missing, unread, "reset_bmc")]
+    return [Finding("nics", "fail", "nic.missing", missing, evidence, "reseat")]
+
+
+def pxe_mac(planned: PlannedHost, hardware: Hardware, profile: Profile) -> list[Finding]:
+    """The NIC that installs has the planned MAC, where the plan names one."""
+    nic = pxe_nic(hardware, profile)
+    if nic is None:
+        return []  # nics() said so
+    locator = nic.id
+    if not nic.mac:
+        evidence = "the BMC tells no MAC address of the NIC that installs"
+        return [Finding("pxe_mac", "unknown", "nic.wrong_pxe_mac", locator, evidence, "reset_bmc")]
+    if planned.mac is None or planned.mac == nic.mac:
+        return [Finding("pxe_mac", "ok", "pxe_mac", locator, nic.mac)]
+    evidence = f"has MAC {nic.mac}; planned is {planned.mac}"
+    return [Finding("pxe_mac", "fail", "nic.wrong_pxe_mac", locator, evidence, "escalate")]
+
+
+def link(hardware: Hardware, profile: Profile) -> list[Finding]:
+    """The NIC that installs has link.
+
+    Only evidence while the host is off, and when the BMC calls every port down: a running R750 was seen to do so.
+    """
+    nic = pxe_nic(hardware, profile)
+    if nic is None:
+        return []
+    locator = nic.id
+    if nic.link != "down":
+        told = f"link {nic.link}" if nic.link else "the BMC does not tell"
+        return [Finding("link", "ok", "link", locator, told)]
+    powered = hardware.power_state == "On"
+    others_up = any(n.link == "up" for n in hardware.nics if n.id != nic.id)
+    evidence = f"link down, power {hardware.power_state or 'not told'}"
+    if powered and others_up:
+        return [Finding("link", "fail", "nic.no_link", locator, f"{evidence}, other ports have link", "reseat")]
+    return [Finding("link", "warn", "nic.no_link", locator, f"{evidence}; check its cable if it does not PXE-boot")]
+
+
+def clock(hardware: Hardware, profile: Profile) -> list[Finding]:
+    """The BMC's clock is right; the host takes its time from there at its first boot."""
+    skew = hardware.bmc_clock_skew_seconds
+    if skew is None:
+        return [Finding("clock", "warn", "clock.skew", "BMC", "the BMC does not tell its time")]
+    warn = profile.limit("clock_skew_seconds", CLOCK_WARN_SECONDS)
+    fail = max(warn, profile.limit("bmc_clock_fail_seconds", CLOCK_FAIL_SECONDS))
+    evidence = f"the BMC's clock is {abs(skew)} s {'ahead' if skew > 0 else 'behind'}; {warn:g} s are allowed"
+    if abs(skew) <= warn:
+        return [Finding("clock", "ok", "clock", "BMC", f"off by {skew} s")]
+    if abs(skew) <= fail:
+        return [Finding("clock", "warn", "clock.skew", "BMC", evidence)]
+    return [Finding("clock", "fail", "clock.skew", "BMC", evidence, "reset_bmc")]
+
+
+def bios_pxe(hardware: Hardware, profile: Profile) -> list[Finding]:
+    """The BIOS lets the NIC that installs boot from the network: a one-time PXE boot does nothing otherwise."""
+    wanted = str(profile.ethernet.get("pxe", ""))
+    bios = hardware.bios
+    told = {n: bios[n] for n in bios if re.match(r"^PxeDev\d+EnDis$", n)}
+    if not told:
+        if "bios" in hardware.unread:
+            evidence = "the BIOS attributes could not be read"
+            return [Finding("bios_pxe", "unknown", "bios.pxe_disabled", "BIOS", evidence, "reset_bmc")]
+        return [Finding("bios_pxe", "warn", "bios.pxe_disabled", "BIOS", "the BMC does not tell its PXE settings")]
+    enabled = [n.removesuffix("EnDis") for n, value in told.items() if value == "Enabled"]
+    interfaces = {device: bios.get(f"{device}Interface", "") for device in enabled}
+    device = next((d for d, nic in interfaces.items() if nic == wanted), None)
+    if device:
+        return [Finding("bios_pxe", "ok", "bios_pxe", "BIOS", f"{device} is enabled on {wanted}")]
+    how = ", ".join(f"{d} on {nic or 'no NIC'}" for d, nic in interfaces.items()) or "no PXE device is enabled"
+    evidence = f"{how}; PxeDev1EnDis must be Enabled and PxeDev1Interface {wanted}"
+    return [Finding("bios_pxe", "fail", "bios.pxe_disabled", "BIOS", evidence, "escalate")]
+
+
+def firmware(hardware: Hardware, profile: Profile) -> list[Finding]:
+    """No component is below the profile's floor: a component's name, or its beginning up to a dot."""
+    found = []
+    for component, floor in sorted(profile.firmware.items()):
+        installed = {
+            name: version
+            for name, version in hardware.firmware.items()
+            if name.lower() == component.lower() or name.lower().startswith(f"{component.lower()}.")
+        }
+        if not installed:
+            evidence = f"no version is told; the profile {profile.name} wants {floor}"
+            found.append(Finding("firmware", "unknown", "firmware.below_floor", component, evidence, "escalate"))
+        for name, version in installed.items():
+            if version_key(version) < version_key(floor):
+                evidence = f"version {version}; the profile {profile.name} wants {floor}"
+                found.append(Finding("firmware", "fail", "firmware.below_floor", name, evidence, "update_firmware"))
+    return found or [Finding("firmware", "ok", "firmware", "", f"{len(profile.firmware)} floors")]
+
+
+def version_key(version: str) -> list[tuple[int, int, str]]:
+    """For comparing versions such as 7.10.50.00 or 00.1B.53; a part that is no number sorts after numbers."""
+    pieces = [p for p in re.split(r"[.\-_ ]", version.strip()) if p]
+    key = [(0, int(p), "") if p.isdigit() and len(p) < 19 else (1, 0, p.upper()) for p in pieces]
+    while key and key[-1] == (0, 0, ""):  # 2.5 is 2.5.0
+        key.pop()
+    return key
+
+
+def inventory_age(hardware: Hardware, record: Record, profile: Profile) -> list[Finding]:
+    """The BMC took stock lately enough; Dell's do so when the host boots."""
+    taken, asked = moment(hardware.inventory_time), moment(record.asked_at)
+    if taken is None or asked is None:
+        return [Finding("inventory_age", "ok", "inventory_age", "", "the BMC does not tell")]
+    days = (asked + datetime.timedelta(seconds=hardware.bmc_clock_skew_seconds or 0) - taken).total_seconds() / 86400
+    limit = profile.limit("inventory_days", INVENTORY_DAYS)
+    evidence = f"inventory of {hardware.inventory_time}"
+    if days <= limit:
+        return [Finding("inventory_age", "ok", "inventory_age", "", evidence)]
+    evidence = f"{evidence} is {days:.0f} days old; parts may have changed since, a boot renews it"
+    return [Finding("inventory_age", "warn", "inventory.stale", "BMC", evidence)]

@@ -1,0 +1,141 @@
+"""Judging a BMC's record against the plan and the profile, before anything is installed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..findings import Finding
+from ..profile import Profile
+from ..sitefiles import PlannedHost
+from . import judge_parts as parts
+from . import judge_rest as rest
+from .hardware import Hardware, Record
+from .slots import usual_slots
+
+# condition -> status and action of the finding about the BMC itself
+_BMC = {
+    "unreachable": ("fail", "reseat"),  # its cable, its power, or its address in the plan
+    "tls_failed": ("fail", "escalate"),
+    "auth_failed": ("fail", "escalate"),
+    "blocked": ("fail", "wait"),
+    "busy": ("fail", "retry"),
+    "not_ready": ("fail", "wait"),
+    "half_answering": ("fail", "reset_bmc"),
+    "timed_out": ("fail", "reset_bmc"),
+}
+_HINTS = {
+    "unreachable": "check its cable and power, and bmc_address in the fleet file",
+    "tls_failed": "its certificate must be signed by the site's CA for this address",
+    "auth_failed": "user name and password must be those of the site; it was asked once",
+    "blocked": "it blocks our address after wrong passwords; it lets go by itself",
+    "busy": "all its sessions are taken",
+    "not_ready": "it is still starting",
+}
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Which ids complete hosts of the same profile have: tells which one is missing here."""
+
+    gpus: list[str] = field(default_factory=list)
+    hcas: list[str] = field(default_factory=list)
+    nvme: list[str] = field(default_factory=list)
+    psus: list[str] = field(default_factory=list)
+
+
+def triage(planned: PlannedHost, record: Record, profile: Profile, peers: Peers | None = None) -> list[Finding]:
+    """Findings of one host, one ok finding for each check that found nothing wrong.
+
+    When the BMC did not answer there is one finding, about the BMC: what it said before proves nothing about now.
+    """
+    place = f"BMC {planned.bmc_address}"
+    hardware = record.hardware
+    if record.condition not in ("ok", "half_answering") or record.stale or hardware is None:
+        return [_bmc(place, record)]
+    peers = peers or Peers()
+    checks = [
+        [_bmc(place, record)],
+        rest.model(hardware, profile),
+        rest.service_tag(planned, hardware),
+        rest.nics(hardware, profile),
+        rest.pxe_mac(planned, hardware, profile),
+        rest.link(hardware, profile),
+        parts.gpus(hardware, profile, peers.gpus),
+        parts.hcas(hardware, profile, peers.hcas),
+        parts.nvme(hardware, profile, peers.nvme),
+        parts.os_disk(hardware, profile),
+        parts.psus(hardware, profile, peers.psus),
+        rest.clock(hardware, profile),
+        rest.bios_pxe(hardware, profile),
+        rest.firmware(hardware, profile),
+        rest.inventory_age(hardware, record, profile),
+    ]
+    return [finding for check in checks for finding in check]
+
+
+def triage_fleet(
+    planned: Iterable[PlannedHost], records: Mapping[str, Record], profiles: Mapping[str, Profile]
+) -> dict[str, list[Finding]]:
+    """Findings of every planned host by name; also what only the whole fleet shows: one MAC or tag on two hosts."""
+    hosts = list(planned)
+    current = {
+        name: record.hardware for name, record in records.items() if record.hardware is not None and not record.stale
+    }
+    peers = {name: _peers(hosts, current, profile) for name, profile in profiles.items()}
+    twins = _twins(current)
+    findings = {}
+    for host in hosts:
+        record = records.get(host.name) or Record(host.name, "unreachable", "was not asked", "", 0.0)
+        findings[host.name] = triage(host, record, profiles[host.profile], peers[host.profile])
+        if host.name in current:
+            findings[host.name] += twins.get(host.name) or [Finding("unique", "ok", "unique")]
+    return findings
+
+
+def _bmc(place: str, record: Record) -> Finding:
+    if record.condition == "ok" and not record.stale and record.hardware is not None:
+        return Finding("bmc", "ok", "bmc", place)
+    if record.condition == "ok":
+        return Finding(
+            "bmc", "unknown", "bmc.timed_out", place, "its last answer is old; it was not asked now", "retry"
+        )
+    status, action = _BMC[record.condition]
+    hint = _HINTS.get(record.condition)
+    evidence = "; ".join(text for text in (record.evidence, hint) if text)
+    return Finding("bmc", status, f"bmc.{record.condition}", place, evidence, action)
+
+
+def _peers(hosts: list[PlannedHost], current: Mapping[str, Hardware], profile: Profile) -> Peers:
+    same = [current[h.name] for h in hosts if h.profile == profile.name and h.name in current]
+    return Peers(
+        gpus=usual_slots((parts.gpu_ids(h) for h in same), profile.count("gpus")),
+        hcas=usual_slots((parts.hca_ids(h) for h in same), profile.count("hcas")),
+        nvme=usual_slots((parts.nvme_ids(h, profile) for h in same), profile.count("nvme")),
+        psus=usual_slots((parts.psu_ids(h) for h in same), profile.count("psus")),
+    )
+
+
+def _twins(current: Mapping[str, Hardware]) -> dict[str, list[Finding]]:
+    """Findings for hosts that share a MAC address or a service tag: one host behind two addresses, or copied boards."""
+    macs: dict[str, set[str]] = {}
+    tags: dict[str, set[str]] = {}
+    for name, hardware in current.items():
+        for nic in hardware.nics:
+            if nic.mac:
+                macs.setdefault(nic.mac, set()).add(name)
+        if hardware.service_tag:
+            tags.setdefault(hardware.service_tag, set()).add(name)
+    found: dict[str, list[Finding]] = {}
+    for symptom, what, owners in (
+        ("nic.duplicate_mac", "MAC", macs),
+        ("host.duplicate_service_tag", "service tag", tags),
+    ):
+        for value, names in sorted(owners.items()):
+            for name in names if len(names) > 1 else ():
+                others = ", ".join(sorted(names - {name}))
+                mine = found.setdefault(name, [])
+                if not any(f.symptom == symptom for f in mine):  # one of a host's ten equal MACs says it all
+                    evidence = f"{what} {value} is also that of {others}"
+                    mine.append(Finding("unique", "fail", symptom, f"{what} {value}", evidence, "escalate"))
+    return found
