@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Any
 
 from simulators.maas import forms, view
@@ -13,9 +12,6 @@ from simulators.maas import status as st
 from simulators.maas.region import Call, Region, Text
 from simulators.maas.status import ApiError, conflict
 from simulators.maas.store import Machine
-
-# MAAS checks a new machine's MACs and stores it later, without a lock between: concurrent requests make duplicates.
-CREATE_GAP = 0.05  # seconds at most
 
 
 async def list_machines(region: Region, call: Call) -> Any:
@@ -37,7 +33,8 @@ async def create_machine(region: Region, call: Call) -> Any:
     commission = bool(call.user) and form.flag("commission", True) and not form.flag("deployed")
     if commission and region.settings.is_34 and not region.life.has_rack:
         raise ApiError(400, ops.NO_EPHEMERAL)
-    await asyncio.sleep(random.uniform(0, CREATE_GAP))
+    # MAAS checks first and stores later, without a lock between: concurrent requests make duplicates.
+    await asyncio.sleep(region.settings.create_gap)
     machine = mm.new_machine(region.store, **fields)
     if form.flag("deployed"):
         machine["owner"] = call.user

@@ -371,6 +371,11 @@ class Lifecycle:
         self.event(machine, "Performing PXE boot")
         if answer in ("commission", "install"):
             self.event(machine, "Loading ephemeral")
+        if answer == "install":
+            self.event(machine, "Configuring storage")
+            self.event(machine, "Installing OS")
+        elif machine["status"] == st.COMMISSIONING:
+            self.event(machine, "Gathering information")
         self.store.save()
         log.info("%s: network boot: %s", machine["hostname"], answer)
         return answer
@@ -391,11 +396,6 @@ class Lifecycle:
         machine["power_state"] = "on"
         job["phase"] = "running"
         job["until"] = time.time() + self.settings.job_seconds(job["kind"])
-        if answer == "install":
-            self.event(machine, "Configuring storage")
-            self.event(machine, "Installing OS")
-        elif job["kind"] == "commission":
-            self.event(machine, "Gathering information")
         return answer
 
     def _enlist(self, mac: str, service_tag: str) -> str:

@@ -7,6 +7,7 @@ is set to one-time PXE and switched on. It also reads what commissioning would s
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import ssl
 from dataclasses import dataclass
@@ -37,13 +38,16 @@ class Bmc:
 
     async def __aenter__(self) -> Bmc:
         self._session = aiohttp.ClientSession(
-            auth=aiohttp.BasicAuth(self.parameters.get("power_user", ""), self.parameters.get("power_pass", "")),
             timeout=aiohttp.ClientTimeout(total=self.timeout),
             connector=aiohttp.TCPConnector(ssl=self.tls),
-            headers={"Accept": "application/json", "OData-Version": "4.0"},
+            headers={"Accept": "application/json", "OData-Version": "4.0", "Authorization": self._basic()},
         )
         self._base = f"https://{self.parameters.get('power_address', '')}"
         return self
+
+    def _basic(self) -> str:
+        pair = f"{self.parameters.get('power_user', '')}:{self.parameters.get('power_pass', '')}"
+        return "Basic " + base64.b64encode(pair.encode()).decode()
 
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()

@@ -208,10 +208,10 @@ class Server:
                 (self.api(), self.settings.listen, tls),
                 (self.admin(), self.settings.admin, None),
             ):
-                runner = web.AppRunner(app, access_log=None)
+                runner = web.AppRunner(app, access_log=None, shutdown_timeout=2)
                 runners.append(runner)
                 await runner.setup()
-                await web.TCPSite(runner, host, port, ssl_context=context, shutdown_timeout=2).start()
+                await web.TCPSite(runner, host, port, ssl_context=context).start()
             lab_files.write_atomic(pid, f"{os.getpid()}\n")
             work = loop.create_task(self.region.life.run())
             host, port = self.settings.listen

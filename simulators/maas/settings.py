@@ -32,6 +32,7 @@ class Settings:
     power_timeout: float = 10
     power_attempts: int = 3
     power_retry: float = 1
+    create_gap: float = 0.05  # between the checks of a new machine and storing it
     distro_series: list[str] = field(default_factory=lambda: ["bookworm"])
     zones: list[str] = field(default_factory=lambda: ["default"])
     pools: list[str] = field(default_factory=lambda: ["default"])
@@ -55,6 +56,7 @@ class Settings:
             "node_timeout_seconds": "node_timeout",
             "power_timeout_seconds": "power_timeout",
             "power_retry_seconds": "power_retry",
+            "create_gap_seconds": "create_gap",
             "resource_pools": "pools",
         }
         given = {renamed.get(key, key): value for key, value in part.items()}
