@@ -7,7 +7,6 @@ from typing import Any
 
 from firstlight.errors import InputError
 from firstlight.fleet_action import FleetAction
-from firstlight.maas.client import MaasClient
 from firstlight.policy import required_ready
 
 VAULT = "put it into group_vars/all/secrets.yml with ansible-vault, or into the environment as "
@@ -21,8 +20,8 @@ class ActionModule(FleetAction):
         self.needed("maas_url", "name it as url: in the inventory's *.maas.yml")
         for key in ("bmc_ca_file", "maas_ca_file", "ansible_ssh_private_key_file", "install_ssh_public_key_file"):
             self._readable(key)
-        client = MaasClient(self.value("maas_url"), self.value("maas_api_key"), self.value("maas_ca_file"))
-        who = client.whoami()
+        client = self.maas_client()
+        who = client.whoami().get("username", "?")
         return {"msg": f"{len(self.hosts)} hosts, MAAS {client.version()} as {who}"}
 
     def _readable(self, key: str) -> None:

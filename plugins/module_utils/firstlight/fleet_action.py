@@ -17,9 +17,11 @@ from ansible import constants as C  # noqa: N812 (Ansible's own name for it)
 from ansible.plugins.action import ActionBase
 
 from . import report
+from .bmc.pool import Target
 from .errors import FirstlightError, InputError
 from .findings import Finding, blocking
 from .ledger.store import Ledger
+from .maas.client import MaasClient
 from .sitefiles import PlannedHost
 from .stages import Admission, admit
 
@@ -112,6 +114,29 @@ class FleetAction(ActionBase):
         if value in (None, ""):
             raise InputError(f"{key} is not set; {hint}")
         return value
+
+    def host_secret(self, name: str, key: str) -> str:
+        """A secret of one host: from the environment, or the host's variable of that name."""
+        secret = os.environ.get(f"FIRSTLIGHT_{key.upper()}") or self.host_value(name, key)
+        if not secret:
+            raise InputError(f"{key} of {name} is not set; put it into group_vars/all/secrets.yml with ansible-vault")
+        return str(secret)
+
+    def maas_client(self) -> MaasClient:
+        return MaasClient(
+            self.needed("maas_url", "name it as url: in the inventory's *.maas.yml"),
+            self.needed("maas_api_key", "put it into group_vars/all/secrets.yml with ansible-vault"),
+            self.value("maas_ca_file"),
+        )
+
+    def bmc_target(self, name: str) -> Target:
+        planned = self.planned(name)
+        username, password = self.host_secret(name, "bmc_username"), self.host_secret(name, "bmc_password")
+        return Target(name, planned.bmc_address, planned.bmc_port, username, password)
+
+    def tell(self, line: str) -> None:
+        """One line of progress on the screen."""
+        self._display.display(line)
 
     def planned(self, name: str) -> PlannedHost:
         """The host as the fleet file has it."""

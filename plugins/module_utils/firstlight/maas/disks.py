@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,27 @@ class OsDisk:
         parts += [f"model with {self.model!r}"] if self.model else []
         parts += [f"at least {_size(self.min_bytes)}"] if self.min_bytes else []
         return ", ".join(parts) or "nothing known about it"
+
+
+def os_disk_of(profile: Mapping[str, Any], hardware: Mapping[str, Any] | None) -> OsDisk:
+    """What profile and discovery say about a host's OS disk. hardware: as a dict, None when discovery knows nothing.
+
+    The drives on the profile's controller are it; all others are data drives.
+    """
+    spec = profile.get("os_disk") or {}
+    controller = str(spec.get("controller") or "")
+    own, others = [], []
+    for drive in (hardware or {}).get("drives") or []:
+        serial = str(drive.get("serial") or "").strip()
+        if serial:
+            is_own = bool(controller) and controller.casefold() in str(drive.get("controller") or "").casefold()
+            (own if is_own else others).append(serial)
+    return OsDisk(
+        serials=tuple(own),
+        model=str(spec.get("model") or controller),
+        min_bytes=int(spec.get("min_bytes") or 0),
+        not_serials=tuple(s for s in others if s not in own),  # some controllers have one serial for all disks
+    )
 
 
 def choose_os_disk(disks: Sequence[Disk], wanted: OsDisk, name: str) -> Disk | Finding:

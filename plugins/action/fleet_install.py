@@ -1,0 +1,140 @@
+"""Install the machines of the play in waves (see plugins/modules/fleet_install.py)."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from firstlight.bmc.hardware import Record
+from firstlight.errors import InputError
+from firstlight.findings import Finding, blocking
+from firstlight.fleet_action import FleetAction
+from firstlight.maas.client import MaasClient
+from firstlight.maas.disks import OsDisk
+from firstlight.maas.install import InstallOptions, InstallResult, Progress, Wanted, install
+from firstlight.maas.machines import macs_of
+from firstlight.maas.userdata import user_data
+from firstlight.maas.wait import wait_for_ssh
+
+SSH_MINUTES_INSTALLED = 0.5  # a host that was not touched answers at once or not at all
+
+
+class ActionModule(FleetAction):
+    def work(self) -> dict[str, Any]:
+        options = self._options()
+        admitted = self.open_stage("install").admitted
+        if not admitted:
+            return {"addresses": {}, "msg": self.close_stage("install", {}, {})}
+        client = self.maas_client()
+        wanted, findings = self._wanted(client, admitted)
+        results = install(client, wanted, options, on_progress=self._progress, on_deed=self._deed) if wanted else {}
+        findings |= {name: list(result.findings) for name, result in results.items()}
+        installed = {n: r for n, r in results.items() if r.status == "deployed" and not blocking(findings[n])}
+        if self.check:
+            waiting = [n for n in admitted if n not in installed and not findings.get(n)]
+            findings = {n: f for n, f in findings.items() if n not in waiting}  # not installed yet: nothing to judge
+        else:
+            self._wait(installed, findings)
+        addresses = {n: r.address for n, r in installed.items() if r.address and not blocking(findings[n])}
+        for name, address in addresses.items():
+            findings[name].append(Finding("install", "ok", "install", evidence=f"deployed, SSH at {address}"))
+        for name in set(installed) - set(addresses):
+            if not blocking(findings[name]):
+                said = "MAAS says Deployed and tells no address in maas_subnets"
+                findings[name].append(
+                    Finding("install", "fail", "install.no_address", evidence=said, action="escalate")
+                )
+        seconds = {name: result.seconds for name, result in results.items()}
+        return {
+            "changed": any(result.changed for result in results.values()),
+            "addresses": addresses,
+            "diff": [{"prepared": f"{n}: {deed}\n"} for n, result in results.items() for deed in result.deeds],
+            "msg": self.close_stage("install", findings, seconds),
+        }
+
+    def _options(self) -> InstallOptions:
+        key_file = Path(self.needed("install_ssh_public_key_file", "name the public key that hosts shall accept"))
+        try:
+            keys = key_file.expanduser().read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"install_ssh_public_key_file: {key_file}: {error}") from None
+        given = {
+            "max_parallel": int,
+            "max_per_rack": int,
+            "hwe_kernel": str,
+            "testing_scripts": str,
+            "commission_minutes": float,
+            "deploy_minutes": float,
+            "release_minutes": float,
+            "outage_minutes": float,
+            "poll_seconds": float,
+            "retries": int,
+        }
+        options: dict[str, Any] = {}
+        for name, kind in given.items():
+            value = self.value(f"install_{name}")
+            if value is not None:
+                try:
+                    options[name] = kind(value)
+                except ValueError:
+                    raise InputError(f"install_{name} is {value!r}; it must be a number") from None
+        return InstallOptions(
+            **options,
+            distro_series=self.needed("install_distro_series", "name the series that MAAS deploys, e.g. noble"),
+            user_data=user_data(keys, user=self.value("ansible_user", "firstlight")),
+            subnets=tuple(self.value("maas_subnets") or ()),
+            check=self.check,
+        )
+
+    def _wanted(self, client: MaasClient, names: list[str]) -> tuple[list[Wanted], dict[str, list[Finding]]]:
+        by_mac = {mac: machine for machine in client.machines() for mac in macs_of(machine)}
+        wanted: list[Wanted] = []
+        findings: dict[str, list[Finding]] = {}
+        for name in names:
+            machine = by_mac.get(self.host_value(name, "pxe_mac", ""))
+            if machine is not None:
+                planned = self.planned(name)
+                disk = self._os_disk(name)
+                wanted.append(Wanted(name, machine["system_id"], disk, planned.bmc_address, planned.rack))
+            elif not self.check:  # in check mode nothing was enlisted
+                said = "MAAS has no machine with this host's MAC any more; enlist again"
+                findings[name] = [Finding("install", "fail", "maas.not_enlisted", name, said, "retry")]
+        return wanted, findings
+
+    def _os_disk(self, name: str) -> OsDisk:
+        """The drives on the profile's OS controller may be overwritten, all others must not."""
+        want = self.host_value(name, "profile")["os_disk"]
+        hardware = Record.from_dict(self.host_value(name, "bmc_record")).hardware
+        drives = hardware.drives if hardware else []
+        own = [d.serial for d in drives if want["controller"] in d.controller and d.serial]
+        others = [d.serial for d in drives if want["controller"] not in d.controller and d.serial]
+        return OsDisk(tuple(own), want["controller"], int(want.get("min_bytes", 0)), tuple(others))
+
+    def _deed(self, name: str, line: str) -> None:
+        """Called before a machine is wiped: the ledger knows, and the old host key is forgotten."""
+        self.ledger.deed(name, line)
+        self.ledger.set_state(name, "installing", line)
+        self.tell(f"{name}: {line}")
+        known_hosts = self.host_value(name, "known_hosts_file")
+        if known_hosts and Path(known_hosts).expanduser().exists():
+            forget = ["ssh-keygen", "-q", "-R", name, "-f", str(Path(known_hosts).expanduser())]
+            subprocess.run(forget, check=False, capture_output=True)  # no such key is fine
+
+    def _progress(self, progress: Progress) -> None:
+        for line in progress.news:
+            self.tell(line)
+        counts = ", ".join(f"{count} {what}" for what, count in progress.counts.items() if count)
+        if counts != getattr(self, "_counts", None):
+            self._counts = counts
+            self.tell(f"install: {progress.seconds:.0f} s: {counts}")
+
+    def _wait(self, installed: dict[str, InstallResult], findings: dict[str, list[Finding]]) -> None:
+        """MAAS says Deployed before SSH answers."""
+        minutes = float(self.value("install_ssh_minutes", 10))
+        for fresh, allowed in ((True, minutes), (False, min(minutes, SSH_MINUTES_INSTALLED))):
+            port = {n: int(self.host_value(n, "ansible_port", 22)) for n in installed}
+            targets = {n: (r.address, port[n]) for n, r in installed.items() if r.address and r.changed is fresh}
+            for name, finding in wait_for_ssh(targets, allowed).items():
+                if finding:
+                    findings[name].append(finding)

@@ -1,0 +1,33 @@
+"""Documentation of the action plugin of the same name, which does the work on the controller."""
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+DOCUMENTATION = r"""
+module: fleet_install
+short_description: Install the machines of the play in waves
+description:
+  - Runs once, on the controller. Brings every machine to Deployed in MAAS, whatever state it is in - commissions it,
+    chooses the OS disk by the serial that discovery saw, deploys it, waits for SSH. One list call per tick for all.
+  - A deployed machine is left as it is. Machines that a stopped run left installing are waited for.
+  - Every machine that is going to be wiped is named on the screen and in the ledger before it is.
+  - Check mode tells what would be done.
+  - Settings are variables of the site - C(install_distro_series), C(install_ssh_public_key_file),
+    C(install_max_parallel), C(install_max_per_rack), C(install_hwe_kernel), C(install_commission_minutes),
+    C(install_deploy_minutes), C(install_ssh_minutes), C(install_poll_seconds), C(install_retries).
+author: [Firstlight contributors]
+"""
+
+EXAMPLES = r"""
+- name: Install in waves
+  fleet_install:
+  register: __install
+"""
+
+RETURN = r"""
+addresses:
+  description: Address by name of every host that is installed and answers on SSH.
+  type: dict
+  returned: always
+"""
