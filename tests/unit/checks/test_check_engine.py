@@ -1,0 +1,390 @@
+"""The engine with real commands: hanging, flooding, missing, refusing; what it makes of them; skips."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from firstlight.checks import Check, Skip, run_checks
+from firstlight.checks.capture import Command, Get, Output, file_systems, http_get, read_files, run_all, run_command
+from firstlight.checks.engine import not_known, ok
+from firstlight.findings import Finding
+from firstlight.profile import Profile
+
+PROFILE = Profile("x", "v", "m")
+TODAY = datetime.date(2027, 3, 1)
+
+
+def shell(script: str, limit: float = 5.0, **more) -> Command:
+    return Command(("sh", "-c", script), limit, **more)
+
+
+def check(name: str, *sources: Command | Get, required: bool = True, judge=None) -> Check:
+    """A check that is ok when all that it reads could be read."""
+
+    def by_default(captured: dict[str, Output], profile: Profile, expect: dict) -> list[Finding]:
+        failed = [o for o in captured.values() if o.problem or o.code]
+        return not_known(name, failed[0], "the command") if failed else ok(name, "read")
+
+    reads = {str(number): source for number, source in enumerate(sources)}
+    return Check(name, "quick", lambda profile, expect: reads, judge or by_default, required=required)
+
+
+def alive(pid_file: Path) -> bool:
+    try:
+        state = Path(f"/proc/{pid_file.read_text().strip()}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+# ---------------------------------------------------------------- one command
+
+
+def test_output_exit_status_and_locale() -> None:
+    output = run_command(shell('echo "$LANG $LC_ALL"; echo no >&2; exit 3'))
+
+    assert (output.text, output.errors, output.code, output.problem) == ("C C\n", "no\n", 3, "")
+
+
+def test_the_administrators_folders_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+    assert ":/usr/sbin:" in run_command(shell('echo ":$PATH:"')).text
+
+
+def test_a_hanging_command_is_killed_with_its_children(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    started = time.monotonic()
+
+    output = run_command(shell(f"sleep 60 & echo $! > {pid}; echo begun; wait", limit=0.5))
+
+    assert output.problem == "timed_out"
+    assert output.text == "begun\n"
+    assert time.monotonic() - started < 3
+    time.sleep(0.1)
+    assert not alive(pid)
+
+
+def test_a_command_that_ignores_signals_is_killed() -> None:
+    assert run_command(shell("trap '' TERM INT HUP; sleep 60; sleep 60", limit=0.3)).problem == "timed_out"
+
+
+def test_a_command_that_closed_its_output_is_still_limited() -> None:
+    started = time.monotonic()
+
+    assert run_command(shell("exec >&- 2>&-; sleep 60", limit=0.3)).problem == "timed_out"
+    assert time.monotonic() - started < 3
+
+
+def test_a_child_that_holds_the_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    started = time.monotonic()
+
+    output = run_command(shell("sleep 60 & echo done", limit=20))
+
+    assert (output.text, output.problem) == ("done\n", "")
+    assert time.monotonic() - started < 5
+
+
+def test_a_flood_is_cut_off() -> None:
+    started = time.monotonic()
+
+    output = run_command(shell("yes", limit=30, max_bytes=1000))
+
+    assert output.problem == "too_much_output"
+    assert len(output.text) == 1000
+    assert time.monotonic() - started < 5
+
+
+def test_a_flood_of_errors_is_bounded_and_harmless() -> None:
+    output = run_command(shell("head -c 300000 /dev/zero | tr '\\0' e >&2; echo ok"))
+
+    assert (output.text, output.problem, len(output.errors)) == ("ok\n", "", 8192)
+
+
+def test_the_end_is_kept_where_asked_for() -> None:
+    output = run_command(shell("seq 1 100000", max_bytes=100, keep="tail"))
+
+    assert output.text.endswith("99999\n100000\n")
+    assert (len(output.text), output.problem, output.truncated) == (100, "", True)
+
+
+def test_a_missing_tool() -> None:
+    output = run_command(Command(("no-such-tool-here",)))
+
+    assert output.problem == "no_tool"
+    assert "no-such-tool-here" in output.errors
+
+
+def test_a_file_that_may_not_be_run(tmp_path: Path) -> None:
+    path = tmp_path / "tool"
+    path.write_text("not executable")
+
+    assert run_command(Command((str(path),))).problem == "not_permitted"
+
+
+def test_a_tool_that_says_it_is_not_permitted() -> None:
+    words = "dmesg: read kernel buffer failed: Operation not permitted"
+
+    assert run_command(shell(f"echo '{words}' >&2; exit 1")).problem == "not_permitted"
+    assert run_command(shell(f"echo '{words}' >&2; exit 0")).problem == ""
+
+
+def test_bytes_that_are_no_text() -> None:
+    assert run_command(shell("printf 'a\\377b'")).text == "a\ufffdb"
+
+
+# ---------------------------------------------------------------- files and file systems
+
+
+def test_files_are_read_by_pattern(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "state").write_text(f"{name}\n")
+
+    said = json.loads(run_command(read_files(f"{tmp_path}/*/state", f"{tmp_path}/none", f"{tmp_path}/*/none")).text)
+
+    assert said["files"] == {f"{tmp_path}/a/state": "a\n", f"{tmp_path}/b/state": "b\n"}
+    assert said["errors"] == {f"{tmp_path}/none": "No such file or directory"}
+
+
+def test_a_file_whose_reading_hangs_costs_its_limit(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    assert run_command(read_files(f"{tmp_path}/pipe", limit=0.5)).problem == "timed_out"
+
+
+def test_file_systems(tmp_path: Path) -> None:
+    said = json.loads(run_command(file_systems(str(tmp_path), "/no/such/path")).text)
+
+    assert said[str(tmp_path)]["size"] >= said[str(tmp_path)]["available"] > 0
+    assert said[str(tmp_path)]["device"] == tmp_path.stat().st_dev
+    assert said["/no/such/path"] == {"error": "No such file or directory"}
+
+
+# ---------------------------------------------------------------- HTTP
+
+
+class Server(threading.Thread):
+    """Answers one connection with these bytes, then waits ``pause`` seconds before it closes it."""
+
+    def __init__(self, sock: socket.socket, answer: bytes, pause: float) -> None:
+        super().__init__(daemon=True)
+        self.sock, self.answer, self.asked, self.over, self.pause = sock, answer, b"", threading.Event(), pause
+        self.start()
+
+    def run(self) -> None:
+        connection, _ = self.sock.accept()
+        with connection:
+            self.asked = connection.recv(4096)
+            try:
+                connection.sendall(self.answer)
+            except OSError:
+                return
+            self.over.wait(self.pause)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator:
+    servers: list[Server] = []
+
+    def start(answer: bytes, pause: float = 0.0, unix: bool = False) -> tuple[str, Server]:
+        sock = socket.socket(socket.AF_UNIX if unix else socket.AF_INET, socket.SOCK_STREAM)
+        sock.bind(str(tmp_path / "socket") if unix else ("127.0.0.1", 0))
+        sock.listen(1)
+        servers.append(Server(sock, answer, pause))
+        return (str(tmp_path / "socket") if unix else f"127.0.0.1:{sock.getsockname()[1]}"), servers[-1]
+
+    yield start
+    for server in servers:
+        server.over.set()
+        server.sock.close()
+        server.join(5)
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_http(serve, unix: bool) -> None:
+    address, server = serve(b"HTTP/1.1 404 Not Found\r\nX: y\r\n\r\nbody", unix=unix)
+
+    output = http_get(Get(address, "/metrics"))
+
+    assert (output.code, output.text, output.problem) == (404, "body", "")
+    assert server.asked.startswith(b"GET /metrics HTTP/1.0\r\n")
+
+
+def test_http_that_never_ends(serve) -> None:
+    address, _ = serve(b"HTTP/1.1 200 OK\r\n\r\n", pause=30)
+    started = time.monotonic()
+
+    assert http_get(Get(address, "/", 0.4)).problem == "timed_out"
+    assert time.monotonic() - started < 3
+
+
+def test_http_more_than_is_read(serve) -> None:
+    address, _ = serve(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 500_000, pause=30)
+
+    output = http_get(Get(address, "/", 5, max_bytes=10_000))
+
+    assert output.truncated
+    assert output.problem == ""
+    assert len(output.text) < 80_000
+
+
+def test_http_nobody_there(tmp_path: Path) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+
+    assert http_get(Get(f"127.0.0.1:{port}", "/")).problem == "refused"
+    assert http_get(Get(str(tmp_path / "none"), "/")).problem == "refused"
+
+
+def test_http_another_protocol(serve) -> None:
+    address, _ = serve(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+    assert http_get(Get(address, "/")).problem == "failed"
+
+
+# ---------------------------------------------------------------- all of a host
+
+
+def test_everything_runs_at_once_and_a_hanging_command_costs_only_its_own_limit() -> None:
+    hanging = check("hanging", shell("sleep 60", limit=1.5))
+    others = [check(f"sleeps_{n}", shell(f"sleep 1; : {n}")) for n in range(8)]
+    started = time.monotonic()
+
+    result = run_checks([hanging, *others], PROFILE)
+
+    assert time.monotonic() - started < 4
+    by_check = {f.check: f for f in result.findings}
+    assert (by_check["hanging"].status, by_check["hanging"].symptom) == ("unknown", "hanging.timed_out")
+    assert {by_check[other.name].status for other in others} == {"ok"}
+    assert not result.verdict.ready
+    assert [f.check for f in result.verdict.reasons] == ["hanging"]
+    assert 1.4 < result.seconds["hanging"] < 3
+    assert set(result.seconds) == set(by_check)
+
+
+def test_the_timeout_lowers_every_limit() -> None:
+    started = time.monotonic()
+
+    result = run_checks([check("hanging", shell("sleep 60", limit=50))], PROFILE, timeout=0.3)
+
+    assert time.monotonic() - started < 3
+    assert result.findings[0].symptom == "hanging.timed_out"
+
+
+def test_a_command_of_two_checks_runs_once(tmp_path: Path) -> None:
+    command = shell(f"echo ran >> {tmp_path}/log")
+
+    result = run_checks([check("one", command), check("two", command)], PROFILE)
+
+    assert (tmp_path / "log").read_text() == "ran\n"
+    assert [f.status for f in result.findings] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("command", "symptom"),
+    [
+        (Command(("no-such-tool-here",)), "it.no_tool"),
+        (shell("yes", max_bytes=100), "it.too_much_output"),
+        (shell("echo Permission denied >&2; exit 1"), "it.not_permitted"),
+        (shell("exit 1"), "it.failed"),
+    ],
+)
+def test_what_cannot_be_read_is_unknown_and_not_ready(command: Command, symptom: str) -> None:
+    result = run_checks([check("it", command)], PROFILE)
+
+    assert [(f.status, f.symptom) for f in result.findings] == [("unknown", symptom)]
+    assert not result.verdict.ready
+
+
+def test_in_a_check_that_is_not_required_it_is_a_warning_that_says_unknown() -> None:
+    optional = check("it", Command(("no-such-tool-here",)), required=False)
+
+    result = run_checks([optional], PROFILE)
+
+    assert [(f.status, f.symptom) for f in result.findings] == [("warn", "it.no_tool")]
+    assert result.findings[0].evidence.startswith("unknown: ")
+    assert result.verdict.ready
+    assert not run_checks([optional], PROFILE, require=["it"]).verdict.ready
+
+
+def test_a_judge_that_breaks_or_says_nothing_is_unknown() -> None:
+    def breaks(captured: dict, profile: Profile, expect: dict) -> list[Finding]:
+        raise IndexError("no such row")
+
+    result = run_checks(
+        [check("breaks", shell("true"), judge=breaks), check("silent", shell("true"), judge=lambda *_: [])], PROFILE
+    )
+
+    assert [(f.status, f.symptom) for f in result.findings] == [
+        ("unknown", "breaks.judge_failed"),
+        ("unknown", "silent.no_result"),
+    ]
+
+
+def test_findings_are_bounded_and_the_worst_are_kept() -> None:
+    many = [Finding("many", "warn", "x.y", str(n)) for n in range(500)] + [
+        Finding("many", "fail", "x.z", action="replace")
+    ]
+
+    result = run_checks([check("many", shell("true"), judge=lambda *_: many)], PROFILE)
+
+    assert len(result.findings) == 20
+    assert result.findings[0].symptom == "x.z"
+    assert result.findings[-1].symptom == "many.more"
+    assert result.findings[-1].evidence.startswith("482 more")
+
+
+def test_no_check_at_all_is_not_ready() -> None:
+    result = run_checks([], PROFILE)
+
+    assert [f.symptom for f in result.findings] == ["host_check.nothing_checked"]
+    assert not result.verdict.ready
+
+
+# ---------------------------------------------------------------- skips
+
+
+def test_a_skip_is_seen_and_nothing_is_run(tmp_path: Path) -> None:
+    fails = check("bad", shell(f"touch {tmp_path}/ran; exit 1"))
+    skip = Skip("bad", "cables come in week 31", TODAY)
+
+    result = run_checks([fails, check("good", shell("true"))], PROFILE, skips=[skip], today=TODAY)
+
+    assert [(f.status, f.symptom) for f in result.findings] == [("warn", "bad.skipped"), ("ok", "good")]
+    assert "cables come in week 31" in result.findings[0].evidence
+    assert "2027-03-01" in result.findings[0].evidence
+    assert result.verdict.ready
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_skip_that_ended_skips_no_more() -> None:
+    skip = Skip("bad", "cables come in week 31", TODAY)
+
+    result = run_checks(
+        [check("bad", shell("exit 1"))], PROFILE, skips=[skip], today=TODAY + datetime.timedelta(days=1)
+    )
+
+    assert [f.symptom for f in result.findings] == ["bad.failed"]
+
+
+def test_everything_skipped_is_not_ready() -> None:
+    result = run_checks([check("bad", shell("true"))], PROFILE, skips=[Skip("bad", "x", TODAY)], today=TODAY)
+
+    assert not result.verdict.ready
+
+
+def test_equal_sources_share_one_output() -> None:
+    one, two = shell("echo $$"), shell("echo $$")
+
+    assert list(run_all([one, two], 5.0)) == [one]
