@@ -28,6 +28,7 @@ def up(lab_dir: Path, inventory_dir: Path, fleet: int | None, block: int, fresh:
         _forget(lab_dir, everything=True)
     alive = [name for name in processes.SIMULATORS if processes.running(lab_dir, name)]
     lab = _lab_file(lab_dir, fleet, block, sound, keep=bool(alive))
+    _refuse_stranger(lab, alive)
     lab_files.make_certificates(lab_dir, lab)
     site.write(lab_dir, lab, inventory_dir)
     _say("container engine and images (the first time takes some minutes)")
@@ -122,6 +123,16 @@ def _lab_file(lab_dir: Path, fleet: int | None, block: int, sound: bool, keep: b
     lab = plan.plan(fleet or plan.DEFAULT_FLEET, block, secret, sound)
     lab_files.write_json(path, lab, 0o600)
     return lab
+
+
+def _refuse_stranger(lab: Lab, alive: list[str]) -> None:
+    """Another lab with the same addresses would lose its containers to this one."""
+    for name in processes.SIMULATORS:
+        if name not in alive and processes.answers(lab_files.split_address(lab[name]["admin"])):
+            raise LabError(
+                f"something listens on {lab[name]['admin']} already, another lab perhaps; "
+                "stop that one, or give this one addresses of its own with --block"
+            )
 
 
 def _forget(lab_dir: Path, everything: bool = False) -> None:

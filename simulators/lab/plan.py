@@ -19,7 +19,7 @@ LARGEST_FLEET = 200
 PER_RACK = 8
 FIRST_UNIT, UNITS = 4, 6  # an XE9680 takes six rack units
 BMC_PORT = 8443
-PROFILE = "lab-xe9680"
+PROFILE = "xe9680"
 IMAGE = "localhost/firstlight-lab-host"
 
 

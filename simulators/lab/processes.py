@@ -67,6 +67,15 @@ def start(lab_dir: Path, name: str, addresses: Sequence[tuple[str, int]]) -> boo
     return True
 
 
+def answers(address: tuple[str, int]) -> bool:
+    """Say whether anything accepts connections there."""
+    try:
+        socket.create_connection(address, timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 def stop(lab_dir: Path, name: str) -> bool:
     """Stop a simulator, by force if it does not end by itself; return whether it ran."""
     pid = running(lab_dir, name)
@@ -88,13 +97,12 @@ def _wait_ready(process: subprocess.Popen[bytes], name: str, log: Path, addresse
             raise LabError(
                 f"the {name} simulator ended with status {process.returncode}; the end of {log}:\n{_end(log)}"
             )
-        try:
-            socket.create_connection(waiting[0], timeout=1).close()
+        if answers(waiting[0]):
             waiting.pop(0)
-        except OSError:
-            if time.monotonic() > until:
-                what = f"does not listen on {waiting[0][0]}:{waiting[0][1]} after {READY_SECONDS} s"
-                raise LabError(f"the {name} simulator {what}; the end of {log}:\n{_end(log)}") from None
+        elif time.monotonic() > until:
+            what = f"does not listen on {waiting[0][0]}:{waiting[0][1]} after {READY_SECONDS} s"
+            raise LabError(f"the {name} simulator {what}; the end of {log}:\n{_end(log)}")
+        else:
             time.sleep(0.1)
 
 
