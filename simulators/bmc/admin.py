@@ -131,7 +131,7 @@ async def disk_write(request: web.Request) -> web.Response:
             raise _refuse(400, f"a disk needs {key} (text)")
     if bmc.machine.power != "On":
         raise _refuse(409, f"{bmc.machine.name} is off: no installer can run on it")
-    when = body.get("installed_at") or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    when = body.get("installed_at") or datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     bmc.machine.disk = {key: body.get(key) for key in DISK_KEYS} | {"installed_at": when}
     bmc.machine.changed()
     return web.json_response(describe(bmc))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import datetime
 import functools
 import time
@@ -57,6 +58,7 @@ class Machine:
         self.counters: dict[str, int] = {"requests": 0, "writes": 0, "failed_logins": 0} | private.get("counters", {})
         self.requests: collections.deque[dict[str, Any]] = collections.deque(maxlen=REQUEST_LOG)
         self.phase = "ready"  # or, after a reset of the BMC: away, starting, empty
+        self._written: dict[str, Any] | None = None  # what state.json holds, once this process has written it
         self.unsaved = not (self.folder / "bmc.json").exists()
 
     @functools.cached_property
@@ -130,8 +132,11 @@ class Machine:
         }
 
     def save(self) -> None:
-        """Write both files, each as a whole."""
-        lab_files.write_json(self.folder / "state.json", self.public())
+        """Write what changed, each file as a whole."""
+        public = self.public()
+        if public != self._written:
+            lab_files.write_json(self.folder / "state.json", public)
+            self._written = copy.deepcopy(public)
         lab_files.write_json(
             self.folder / "bmc.json",
             {

@@ -58,9 +58,13 @@ class Power:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def resume(self) -> None:
-        """Go on with a boot that the end of the simulator interrupted."""
-        if self._machine.power == "On" and self._machine.booting:
+        """After a restart of the simulator: go on with a boot that it interrupted, see that the host still runs."""
+        if self._machine.power != "On":
+            return
+        if self._machine.booting:
             self._start_boot()
+        elif self._machine.running == "disk":
+            self._run_hook("on")  # does nothing to a host that runs; one that the lab's end stopped is back
 
     def reset(self, kind: str) -> None:
         """Do a ComputerSystem.Reset. RedfishError when the power state does not allow it."""

@@ -605,6 +605,21 @@ def test_one_time_pxe_is_for_one_boot_only(own: Lab, pxe: Pxe) -> None:
     assert len(pxe.asked) == asked + 1
 
 
+def test_a_host_is_started_again_with_the_lab(own: Lab, pxe: Pxe) -> None:
+    pxe.boot = "local"
+    own.call("POST", RESET, {"ResetType": "On"})
+    own.settled(boots=1)
+    own.ask("PUT", "/machines/n1/disk", {"hostname": "n1", "address": "a", "image": "i"})
+    own.ask("POST", "/machines/n1/reboot")
+    own.settled(boots=2)
+    until(lambda: own.hooks()[-1:] == ["end on n1"])
+    before = len(own.hooks())
+    assert own.stop() == 0
+    own.start()
+    until(lambda: own.hooks()[before:] == ["begin on n1", "end on n1"])
+    assert own.machine()["boots"] == 2
+
+
 def test_a_bios_that_does_not_pxe(own: Lab, pxe: Pxe) -> None:
     pxe.boot = "enlist"
     assert own.get(f"{SYSTEM}/Bios")["Attributes"]["PxeDev1EnDis"] == "Enabled"
