@@ -6,6 +6,7 @@ See simulators/README.md for what lab.json holds.
 from __future__ import annotations
 
 import datetime
+import fcntl
 import json
 import os
 import tempfile
@@ -105,6 +106,14 @@ def make_certificates(lab_dir: str | Path, lab: Lab) -> Path:
     Returns the path of ca.pem.
     """
     lab_dir = Path(lab_dir)
+    (lab_dir / "tls").mkdir(parents=True, exist_ok=True)
+    with (lab_dir / "tls" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two simulators that start at once must not make two CAs
+        _issue(lab_dir, lab)
+    return lab_dir / "ca.pem"
+
+
+def _issue(lab_dir: Path, lab: Lab) -> None:
     authority = _authority(lab_dir)
     wanted = {entry["name"]: entry["bmc_address"] for entry in lab["machines"]}
     if "listen" in lab.get("maas", {}):
@@ -120,7 +129,6 @@ def make_certificates(lab_dir: str | Path, lab: Lab) -> Path:
         write_atomic(path, leaf.private_key_and_cert_chain_pem.bytes(), 0o600)
         made[name] = address
     write_json(index_path, made, 0o600)
-    return lab_dir / "ca.pem"
 
 
 def _authority(lab_dir: Path) -> trustme.CA:
