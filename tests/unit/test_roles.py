@@ -1,0 +1,134 @@
+"""Every role keeps the house rules: specified options, prefixed names, no flow control by ignored errors."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
+SCENARIOS = {path.parent.name: yaml.safe_load(path.read_text()) for path in (ROOT / "molecule").glob("*/molecule.yml")}
+TYPES = {"str": str, "path": str, "int": int, "float": (float, int), "bool": bool, "list": list, "dict": dict}
+
+pytestmark = pytest.mark.parametrize("role", ROLES, ids=[role.name for role in ROLES])
+
+
+class _Tagged(yaml.SafeLoader):
+    """Reads Ansible's own tags (!unsafe, !vault) as what they tag."""
+
+
+_Tagged.add_multi_constructor("!", lambda loader, tag, node: loader.construct_scalar(node))
+
+
+def load(path):
+    return yaml.load(path.read_text(), Loader=_Tagged)  # a SafeLoader
+
+
+def yaml_files(role):
+    return sorted(role.rglob("*.yml"))
+
+
+def tasks(role):
+    """All tasks and handlers with the file they are in, those within blocks too."""
+
+    def walk(items, path):
+        for item in items or []:
+            yield path, item
+            for part in ("block", "rescue", "always"):
+                yield from walk(item.get(part), path)
+
+    for path in yaml_files(role):
+        if path.parent.name in ("tasks", "handlers"):
+            yield from walk(load(path), path)
+
+
+def options(role):
+    return load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+
+
+def test_defaults_and_specs_agree(role):
+    specified = options(role)
+    defaults = load(role / "defaults/main.yml")
+    assert defaults == {name: option["default"] for name, option in specified.items() if "default" in option}
+    for name, option in specified.items():
+        assert option.get("description"), f"{name} is not described"
+        assert "default" in option or option.get("required"), f"{name} has neither a default nor is it required"
+        assert isinstance(defaults.get(name, option.get("default")), TYPES[option["type"]]), name
+        if option["type"] == "bool":
+            continue
+        assert not isinstance(defaults.get(name), bool), name
+
+
+def test_options_carry_the_role_s_name(role):
+    assert all(name.startswith(f"{role.name}_") for name in options(role))
+
+
+def test_internal_names_carry_the_role_s_name(role):
+    prefix = f"__{role.name}_"
+    for path in role.glob("vars/*.yml"):
+        assert [name for name in load(path) if not name.startswith(prefix)] == []
+    for path, task in tasks(role):
+        names = [*task.get("vars", {}), *([task["register"]] if "register" in task else [])]
+        # a name of the role's own options may be set where another role, or itself, is included
+        assert [n for n in names if not n.startswith((prefix, f"{role.name}_"))] == [], f"{path.name}: {task['name']}"
+
+
+def test_every_task_can_be_chosen_by_tag(role):
+    allowed = {f"{role.name}_install", f"{role.name}_configure"}
+    for item in load(role / "tasks/main.yml"):
+        action = next((key for key in item if key.endswith("meta")), None)
+        if action is None:
+            assert set(item.get("tags", [])) & allowed, item["name"]
+            assert set(item["tags"]) <= allowed, item["name"]
+
+
+def test_nothing_is_ignored_or_asserted_for_show(role):
+    for path, task in tasks(role):
+        where = f"{path.relative_to(ROOT)}: {task['name']}"
+        assert "ignore_errors" not in task, where
+        assert "ignore_unreachable" not in task, where
+        that = next((task[key].get("that", []) for key in task if key.endswith(".assert")), None)
+        if that is not None:
+            conditions = that if isinstance(that, list) else [that]
+            assert conditions, where
+            assert not [c for c in conditions if c is True or str(c).strip().lower() == "true"], where
+            assert "fail_msg" in next(task[key] for key in task if key.endswith(".assert")), where
+
+
+def test_facts_are_read_only_through_ansible_facts(role):
+    magic = {"check_mode", "facts", "managed", "play_hosts", "failed_task", "failed_result", "loop", "connection"}
+    for path in [*yaml_files(role), *role.rglob("*.j2")]:
+        used = set(re.findall(r"(?<![\w.])ansible_(\w+)", path.read_text())) - magic
+        assert not {name for name in used if not name.startswith("version")}, f"{path}: ansible_{used}"
+
+
+def test_what_a_handler_is_called_for_exists(role):
+    handlers = {task["name"] for path, task in tasks(role) if path.parent.name == "handlers"}
+    notified = set()
+    for _, task in tasks(role):
+        wanted = task.get("notify", [])
+        notified |= {wanted} if isinstance(wanted, str) else set(wanted)
+    assert notified <= handlers
+    assert handlers <= notified, "a handler that nothing notifies"
+
+
+def test_the_last_task_reads_back_and_can_fail(role):
+    last = load(role / "tasks/main.yml")[-1]
+    assert last["ansible.builtin.import_tasks"] == "prove.yml"
+    proof = load(role / "tasks/prove.yml")
+    assert any("ansible.builtin.assert" in task for task in proof)
+
+
+def test_a_scenario_converges_the_role_on_both_debians(role):
+    scenario = SCENARIOS[role.name]
+    assert scenario["provisioner"]["inventory"]["group_vars"]["all"]["scenario_role"] == role.name
+    shared = load(ROOT / ".config/molecule/config.yml")
+    images = {platform["image"] for platform in scenario.get("platforms", shared["platforms"])}
+    assert images == {"localhost/firstlight-debian:12", "localhost/firstlight-debian:13"}
+    sequence = scenario.get("scenario", shared["scenario"])["test_sequence"]
+    assert [step for step in sequence if step != "prepare"] == [
+        "syntax", "create", "check", "converge", "idempotence", "verify", "destroy",
+    ]  # fmt: skip
+    verify = (ROOT / "molecule" / role.name / "verify.yml").read_text()
+    assert not re.search(r"that:\s*(-\s*)?true\s*$", verify, re.MULTILINE)
