@@ -1,0 +1,206 @@
+"""The module host_check as Ansible runs it, with tools of this test's own in front of the host's."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible import module_utils
+from ansible.module_utils.testing import patch_module_args
+from check_cases import FIXTURES, PROFILE
+
+ROOT = Path(__file__).parents[3]
+MODULE = ROOT / "plugins" / "modules" / "host_check.py"
+# what this machine has or lacks must not decide the test
+NO_SERVICES = {"docker": False, "exporters": {}, "clock": False}
+EMPTY = {"name": "bare", "vendor": "v", "model": "m"}
+
+
+def host_check(tmp_path: Path, tools: dict[str, str] | None = None, check: bool = False, **args: Any) -> dict[str, Any]:
+    """Run the module through ansible on localhost; its result as a mapping, ``failed`` included."""
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    for name, script in (tools or {}).items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "ANSIBLE_LIBRARY": str(ROOT / "plugins" / "modules"),
+        "ANSIBLE_MODULE_UTILS": str(ROOT / "plugins" / "module_utils"),
+        "ANSIBLE_LOCAL_TEMP": str(tmp_path / "local"),
+        "ANSIBLE_REMOTE_TEMP": str(tmp_path / "remote"),
+        "ANSIBLE_HOME": str(tmp_path / "home"),
+        "ANSIBLE_STDOUT_CALLBACK": "minimal",
+        "ANSIBLE_NOCOLOR": "1",
+    }
+    environment.pop("ANSIBLE_CONFIG", None)
+    command = [
+        sys.executable, "-m", "ansible", "adhoc", "localhost", "-i", "localhost,", "-c", "local",
+        "-e", f"ansible_python_interpreter={sys.executable}", "-m", "host_check", "-a", json.dumps(args),
+    ]  # fmt: skip
+    done = subprocess.run(
+        command + ["--check"] * check,
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "{" in done.stdout, done.stdout + done.stderr
+    result = json.JSONDecoder().raw_decode(done.stdout[done.stdout.index("{", done.stdout.index("localhost |")) :])[0]
+    assert (done.returncode != 0) == ("FAILED" in done.stdout)
+    return {"failed": done.returncode != 0, **result}
+
+
+def cat(name: str) -> str:
+    return f"cat {FIXTURES / name}"
+
+
+GOOD_TOOLS = {
+    "nvidia-smi": cat("nvidia-smi.8x-h100.csv"),
+    "ibstat": cat("ibstat.8-active.txt"),
+    "nvme": cat("nvme-list.8-and-boss.json"),
+    "dmesg": cat("dmesg.clean.txt"),
+    "journalctl": "exit 1",
+    "systemctl": "exit 0",
+}
+WHOLE = {**PROFILE, "limits": {"disk_used_percent": 100.1}}
+
+
+def test_a_sound_host_is_ready(tmp_path: Path) -> None:
+    result = host_check(tmp_path, GOOD_TOOLS, profile=WHOLE, expect=NO_SERVICES)
+
+    assert not result["failed"]
+    assert result["changed"] is False
+    assert {f["check"]: f["status"] for f in result["findings"]} == {
+        "gpu_count": "ok",
+        "hca_state": "ok",
+        "nvme_count": "ok",
+        "disk_usage": "ok",
+        "mounts_writable": "ok",
+        "failed_units": "ok",
+        "kernel_xid": "ok",
+    }
+    assert result["verdict"] == {"ready": True, "action": "none", "reasons": []}
+    assert set(result["seconds"]) == {f["check"] for f in result["findings"]}
+
+
+def test_a_broken_host_is_judged_not_failed_also_in_check_mode(tmp_path: Path) -> None:
+    tools = {
+        **GOOD_TOOLS,
+        "nvidia-smi": cat("nvidia-smi.7-of-8.csv"),
+        "nvme": "sleep 60",
+        "dmesg": "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1",
+    }
+
+    result = host_check(tmp_path, tools, check=True, profile=WHOLE, expect=NO_SERVICES, timeout=2.0)
+
+    assert not result["failed"]
+    assert result["verdict"]["ready"] is False
+    assert result["verdict"]["action"] == "reseat"
+    assert [r["symptom"] for r in result["verdict"]["reasons"]] == ["gpu.missing", "nvme_count.timed_out"]
+    assert [f["symptom"] for f in result["findings"] if f["status"] == "warn"] == ["kernel_xid.not_permitted"]
+    assert 1.9 < result["seconds"]["nvme_count"] < 10
+
+
+def test_wrong_parameters_fail_through_ansible(tmp_path: Path) -> None:
+    result = host_check(tmp_path, profile={"name": "x"})
+
+    assert result["failed"]
+    assert result["msg"] == "profile: key 'vendor' is missing"
+
+
+def test_a_skip_is_reported(tmp_path: Path) -> None:
+    skip = [{"check": "gpu_count", "reason": "GPUs are on order", "until": "2999-12-31"}]
+
+    result = host_check(tmp_path, {**GOOD_TOOLS, "nvidia-smi": "exit 9"}, profile=WHOLE, expect=NO_SERVICES, skip=skip)
+
+    assert result["verdict"]["ready"] is True
+    assert [f["symptom"] for f in result["findings"] if f["check"] == "gpu_count"] == ["gpu_count.skipped"]
+
+
+def test_what_runs_by_default_is_docker_the_exporter_and_the_clock(tmp_path: Path) -> None:
+    tools = {"systemctl": "echo inactive; exit 3", "chronyc": cat("chronyc-tracking.skew.csv")}
+
+    result = host_check(tmp_path, tools, profile=EMPTY, expect={"exporters": {"one": "1"}})
+
+    symptoms = {f["symptom"] for f in result["findings"]}
+    assert {"docker.not_running", "exporter.not_answering", "clock.skew"} <= symptoms
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({"profile": {**EMPTY, "gpu": {}}}, "profile: unknown key 'gpu'; known are"),
+        ({"profile": {"name": "x", "vendor": "v"}}, "profile: key 'model' is missing"),
+        (
+            {"profile": {**EMPTY, "gpus": {"count": "eight"}}},
+            "gpus.count must be a whole number, 0 or more, not 'eight'",
+        ),
+        ({"profile": {**EMPTY, "limits": {"disk_used_percent": "95 %"}}}, "limits.disk_used_percent must be a number"),
+        ({}, "missing required arguments: profile"),
+        ({"profile": EMPTY, "tier": "slow"}, "value of tier must be one of: quick"),
+        ({"profile": EMPTY, "timeout": 0}, "timeout: 0.0 is not more than 0"),
+        ({"profile": EMPTY, "require": ["gpus"]}, "require: 'gpus' is no check; there are gpu_count, hca_state"),
+        ({"profile": EMPTY, "expect": {"ntp": []}}, "Unsupported parameters"),
+        ({"profile": EMPTY, "expect": {"exporters": {"x": 99999}}}, "expect.exporters.x: 99999 is no port"),
+        (
+            {"profile": EMPTY, "skip": [{"check": "gpu", "reason": "r", "until": "2027-01-01"}]},
+            "skip[0].check: 'gpu' is no",
+        ),
+        (
+            {"profile": EMPTY, "skip": [{"check": "clock", "reason": " ", "until": "2027-01-01"}]},
+            "skip[0].reason: say why",
+        ),
+        (
+            {"profile": EMPTY, "skip": [{"check": "clock", "reason": "r", "until": "soon"}]},
+            "skip[0].until: 'soon' is no date",
+        ),
+        (
+            {"profile": EMPTY, "skip": [{"check": "clock", "reason": "r", "until": "2027-02-30"}]},
+            "'2027-02-30' is no date",
+        ),
+        (
+            {"profile": EMPTY, "skip": [{"check": "clock", "reason": "r"}]},
+            "missing required arguments: until found in skip",
+        ),
+    ],
+)
+def test_wrong_parameters_fail_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], args: dict[str, Any], words: str
+) -> None:
+    monkeypatch.setattr(module_utils, "__path__", [*module_utils.__path__, str(ROOT / "plugins" / "module_utils")])
+    module = runpy.run_path(str(MODULE))
+
+    with patch_module_args(args), pytest.raises(SystemExit) as end:
+        module["main"]()
+
+    result = json.loads(capsys.readouterr().out)
+    assert end.value.code == 1
+    assert result["failed"]
+    assert words in result["msg"]
+    assert "\n" not in result["msg"]
+    assert "Traceback" not in json.dumps(result)
+
+
+def test_the_documentation_names_every_parameter_and_result() -> None:
+    namespace: dict[str, Any] = {}
+    source = MODULE.read_text()
+    exec(compile(source.split("\nimport datetime")[0], str(MODULE), "exec"), namespace)
+    documented = yaml.safe_load(namespace["DOCUMENTATION"])["options"]
+
+    assert set(documented) == {"profile", "tier", "skip", "require", "timeout", "expect"}
+    assert set(documented["expect"]["suboptions"]) == {"ntp_servers", "clock", "docker", "exporters", "gpu_driver"}
+    assert set(yaml.safe_load(namespace["RETURN"])) == {"findings", "verdict", "seconds"}
+    assert all(
+        "host_check" in task or "ansible.builtin.assert" in task for task in yaml.safe_load(namespace["EXAMPLES"])
+    )
