@@ -74,50 +74,12 @@ def triage(planned: PlannedHost, record: Record, profile: Profile, peers: Peers 
     return [finding for check in checks for finding in check]
 
 
-def triage_fleet(
-    planned: Iterable[PlannedHost], records: Mapping[str, Record], profiles: Mapping[str, Profile]
-) -> dict[str, list[Finding]]:
-    """Findings of every planned host by name; also what only the whole fleet shows: one MAC or tag on two hosts."""
-    hosts = list(planned)
-    current = {
-        name: record.hardware for name, record in records.items() if record.hardware is not None and not record.stale
-    }
-    peers = {name: _peers(hosts, current, profile) for name, profile in profiles.items()}
-    twins = _twins(current)
-    findings = {}
-    for host in hosts:
-        record = records.get(host.name) or Record(host.name, "unreachable", "was not asked", "", 0.0)
-        findings[host.name] = triage(host, record, profiles[host.profile], peers[host.profile])
-        if host.name in current:
-            findings[host.name] += twins.get(host.name) or [Finding("unique", "ok", "unique")]
-    return findings
+def triage_fleet(records: Mapping[str, Record]) -> dict[str, list[Finding]]:
+    """What only the whole fleet shows: findings for hosts that share a MAC or a service tag; no entry for the others.
 
-
-def _bmc(place: str, record: Record) -> Finding:
-    if record.condition == "ok" and not record.stale and record.hardware is not None:
-        return Finding("bmc", "ok", "bmc", place)
-    if record.condition == "ok":
-        return Finding(
-            "bmc", "unknown", "bmc.timed_out", place, "its last answer is old; it was not asked now", "retry"
-        )
-    status, action = _BMC[record.condition]
-    hint = _HINTS.get(record.condition)
-    evidence = "; ".join(text for text in (record.evidence, hint) if text)
-    return Finding("bmc", status, f"bmc.{record.condition}", place, evidence, action)
-
-
-def _peers(hosts: list[PlannedHost], current: Mapping[str, Hardware], profile: Profile) -> Peers:
-    same = [current[h.name] for h in hosts if h.profile == profile.name and h.name in current]
-    return Peers(
-        gpus=usual_slots((parts.gpu_ids(h) for h in same), profile.count("gpus")),
-        hcas=usual_slots((parts.hca_ids(h) for h in same), profile.count("hcas")),
-        nvme=usual_slots((parts.nvme_ids(h, profile) for h in same), profile.count("nvme")),
-        psus=usual_slots((parts.psu_ids(h) for h in same), profile.count("psus")),
-    )
-
-
-def _twins(current: Mapping[str, Hardware]) -> dict[str, list[Finding]]:
-    """Findings for hosts that share a MAC address or a service tag: one host behind two addresses, or copied boards."""
+    One host behind two addresses of the plan looks so, and boards that were copied.
+    """
+    current = _current(records)
     macs: dict[str, set[str]] = {}
     tags: dict[str, set[str]] = {}
     for name, hardware in current.items():
@@ -132,10 +94,39 @@ def _twins(current: Mapping[str, Hardware]) -> dict[str, list[Finding]]:
         ("host.duplicate_service_tag", "service tag", tags),
     ):
         for value, names in sorted(owners.items()):
-            for name in names if len(names) > 1 else ():
-                others = ", ".join(sorted(names - {name}))
+            for name in sorted(names) if len(names) > 1 else ():
                 mine = found.setdefault(name, [])
                 if not any(f.symptom == symptom for f in mine):  # one of a host's ten equal MACs says it all
+                    others = ", ".join(sorted(names - {name}))
                     evidence = f"{what} {value} is also that of {others}"
                     mine.append(Finding("unique", "fail", symptom, f"{what} {value}", evidence, "escalate"))
     return found
+
+
+def peers_of(records: Mapping[str, Record], profile: Profile, names: Iterable[str]) -> Peers:
+    """Which ids the complete ones among these hosts of one profile have."""
+    current = _current(records)
+    same = [current[name] for name in names if name in current]
+    return Peers(
+        gpus=usual_slots((parts.gpu_ids(h) for h in same), profile.count("gpus")),
+        hcas=usual_slots((parts.hca_ids(h) for h in same), profile.count("hcas")),
+        nvme=usual_slots((parts.nvme_ids(h, profile) for h in same), profile.count("nvme")),
+        psus=usual_slots((parts.psu_ids(h) for h in same), profile.count("psus")),
+    )
+
+
+def _current(records: Mapping[str, Record]) -> dict[str, Hardware]:
+    return {name: r.hardware for name, r in records.items() if r.hardware is not None and not r.stale}
+
+
+def _bmc(place: str, record: Record) -> Finding:
+    if record.condition == "ok" and not record.stale and record.hardware is not None:
+        return Finding("bmc", "ok", "bmc", place)
+    if record.condition == "ok":
+        return Finding(
+            "bmc", "unknown", "bmc.timed_out", place, "its last answer is old; it was not asked now", "retry"
+        )
+    status, action = _BMC[record.condition]
+    hint = _HINTS.get(record.condition)
+    evidence = "; ".join(text for text in (record.evidence, hint) if text)
+    return Finding("bmc", status, f"bmc.{record.condition}", place, evidence, action)
