@@ -43,7 +43,7 @@ class Lifecycle:
     @property
     def has_rack(self) -> bool:
         """False while a fault has taken the rack controller away."""
-        return "no_rack" not in self.store.data["faults"]
+        return not {"no_rack", "unreachable_rack"} & set(self.store.data["faults"])
 
     def event(self, machine: Machine, kind: str, text: str = "", user: str = "") -> None:
         """Record an event in MAAS's words."""
@@ -116,6 +116,8 @@ class Lifecycle:
             self.spawn(machine, self._power_on(machine, job))
         elif phase == "off":
             self.spawn(machine, self._power_off(machine, job))
+        elif phase == "reboot":
+            self.spawn(machine, self._reboot(machine, job))
         elif phase == "running" and now >= job["until"]:
             self.spawn(machine, self._finish(machine, job))
         elif phase == "wait_local" and self._booted_from_disk(machine, job):
@@ -297,13 +299,23 @@ class Lifecycle:
             self.event(machine, "Installation complete")
             self.event(machine, "Rebooting")
             machine["netboot"] = False
-            job["phase"] = "wait_local"
-            job["deadline"] = time.time() + self.settings.node_timeout
+            job["phase"] = "reboot"
             self.store.save()
-            await self._lab("POST", f"/machines/{name}/reboot", None)
         except PowerError as error:
             if machine["job"] is job:
                 self.mark_failed(machine, f"Installation failed: {error}")
+
+    async def _reboot(self, machine: Machine, job: dict[str, Any]) -> None:
+        try:
+            await self._lab("POST", f"/machines/{self.settings.machine_name(machine)}/reboot", None)
+        except PowerError as error:
+            if machine["job"] is job:
+                self.mark_failed(machine, f"Installation failed: {error}")
+            return
+        # The machine may have been faster and asked the network already.
+        if job["phase"] == "reboot":
+            job["phase"] = "wait_local"
+            job["deadline"] = time.time() + self.settings.node_timeout
 
     async def _erase(self, machine: Machine, job: dict[str, Any]) -> None:
         name = self.settings.machine_name(machine)
@@ -386,8 +398,8 @@ class Lifecycle:
             return "enlist"
         if machine["status"] in (st.DEPLOYED, st.BROKEN):
             return "local"
-        if job.get("phase") in ("wait_local", "booting"):
-            if job["phase"] == "wait_local":
+        if job.get("phase") in ("reboot", "wait_local", "booting"):
+            if job["phase"] != "booting":
                 self._booting(job)
             return "local"
         answer = _PXE_ANSWERS.get(job.get("kind", ""))

@@ -17,14 +17,21 @@ from simulators.maas.store import Machine
 NO_EPHEMERAL = "Ephemeral operating system ubuntu jammy is unavailable."
 
 
+def _need_rack(region: Region, text: str) -> None:
+    """503 without a rack controller; 504 with one that does not answer."""
+    if "unreachable_rack" in region.store.data["faults"]:
+        raise ApiError(504, "Timed out waiting for the rack controller.")
+    if not region.life.has_rack:
+        raise unavailable(text)
+
+
 async def begin_commissioning(region: Region, machine: Machine, user: str) -> None:
     """Commission a machine whose state allows it.
 
     The first time that a BMC is used MAAS looks for a rack that reaches it, while the client waits. Later power
     actions run in the background, and their failure only shows in the machine's status.
     """
-    if not region.life.has_rack:
-        raise unavailable("Unable to connect to any rack controller; no rack controllers are connected.")
+    _need_rack(region, "Unable to connect to any rack controller; no rack controllers are connected.")
     if machine["power_type"] == "redfish" and not machine["bmc_known"]:
         try:
             await region.life.query(machine)
@@ -161,8 +168,7 @@ async def power_off(region: Region, call: Call) -> Any:
 
 def _switch(region: Region, machine: Machine, on: bool) -> Any:
     word = "on" if on else "off"
-    if not region.life.has_rack:
-        raise unavailable("Unable to connect to any rack controller; no rack controllers are connected.")
+    _need_rack(region, "Unable to connect to any rack controller; no rack controllers are connected.")
     if machine["power_type"] in ("", "manual"):
         raise conflict(f"Can't power {word} node: its power type does not allow it.")
     if region.life.is_busy(machine):
@@ -267,8 +273,7 @@ async def set_owner_data(region: Region, call: Call) -> Any:
 async def query_power_state(region: Region, call: Call) -> Any:
     """Ask the BMC: {"state": "on"|"off"|"unknown"}."""
     machine = region.machine(call)
-    if not region.life.has_rack:
-        raise unavailable("No rack controllers can access the BMC of node: " + machine["hostname"])
+    _need_rack(region, "No rack controllers can access the BMC of node: " + machine["hostname"])
     if machine["power_type"] in ("", "manual"):
         return {"state": "unknown"}
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import json
 import ssl
 from dataclasses import dataclass
@@ -145,7 +146,7 @@ class Bmc:
             "nics": [],
         }
         for controller in await self.members(_link(body.get("Storage")) or f"{system}/Storage"):
-            found["disks"] += await self._disks(controller)
+            found["disks"] += await self._disks(controller, str(body.get("SKU") or body.get("SerialNumber")))
         for nic in await self.members(_link(body.get("EthernetInterfaces")) or f"{system}/EthernetInterfaces"):
             mac = str(nic.get("PermanentMACAddress") or nic.get("MACAddress") or "").lower()
             # InfiniBand ports are listed among the Ethernet ones by some BMCs; MAAS does not keep them.
@@ -153,8 +154,8 @@ class Bmc:
                 found["nics"].append({"id": str(nic.get("Id", "")), "mac": mac})
         return found
 
-    async def _disks(self, controller: dict[str, Any]) -> list[dict[str, Any]]:
-        volumes = []
+    async def _disks(self, controller: dict[str, Any], machine: str) -> list[dict[str, Any]]:
+        volumes: list[dict[str, Any]] = []
         if _link(controller.get("Volumes")):
             try:
                 volumes = await self.members(_link(controller.get("Volumes")))
@@ -165,8 +166,7 @@ class Bmc:
         # Drives behind a RAID volume are not seen by the operating system; the volume is.
         raid = [v for v in volumes if v.get("RAIDType") not in (None, "None") or v.get("VolumeType") == "Mirrored"]
         if raid:
-            model = str(controller.get("Name") or "Virtual disk")
-            return [_disk(volume, model, str(volume.get("Id", ""))) for volume in raid]
+            return [_volume(controller, volume, machine) for volume in raid]
         disks = []
         for link in _links(controller.get("Drives")):
             try:
@@ -175,17 +175,30 @@ class Bmc:
                 raise
             except PowerError:
                 continue
-            disks.append(_disk(drive, str(drive.get("Model") or "Disk"), str(drive.get("SerialNumber") or "")))
+            # iDRAC calls the protocol of NVMe drives PCIe.
+            is_nvme = drive.get("Protocol") in ("NVMe", "PCIe")
+            model, serial = str(drive.get("Model") or "Disk"), str(drive.get("SerialNumber") or "")
+            disks.append(_disk(drive, model, serial, is_nvme))
         return disks
 
 
-def _disk(body: dict[str, Any], model: str, serial: str) -> dict[str, Any]:
+def _volume(controller: dict[str, Any], volume: dict[str, Any], machine: str) -> dict[str, Any]:
+    """A RAID volume as the operating system sees it: the card's model, and a serial of its own."""
+    cards = controller.get("StorageControllers")
+    card = cards[0] if isinstance(cards, list) and cards and isinstance(cards[0], dict) else {}
+    model = f"{card.get('Manufacturer') or ''} {card.get('Model') or controller.get('Name') or 'Virtual disk'}"
+    serial = hashlib.sha256(f"{machine}:{volume.get('Id')}".encode()).hexdigest()[:16]
+    protocols = card.get("SupportedDeviceProtocols")
+    return _disk(volume, model, serial, isinstance(protocols, list) and "NVMe" in protocols)
+
+
+def _disk(body: dict[str, Any], model: str, serial: str, is_nvme: bool) -> dict[str, Any]:
     size = body.get("CapacityBytes")
     return {
         "model": model.strip()[:255],
-        "serial": serial[:255],
+        "serial": serial.strip()[:255],
         "size": size if isinstance(size, int) else 0,
-        "nvme": body.get("Protocol") == "NVMe",
+        "nvme": is_nvme,
     }
 
 

@@ -216,11 +216,19 @@ class FakeBmcs:
 class Lab:
     """One lab: BMCs, and a region that can be stopped and started again."""
 
-    def __init__(self, lab_dir: Path, network: int, machines: int = 6, **maas: Any) -> None:
+    def __init__(self, lab_dir: Path, network: int, machines: int = 6, real_bmcs: bool = False, **maas: Any) -> None:
         self.lab_dir = lab_dir
         net = f"127.{network}"
         self.lab = {
-            "bmc": {"port": 8443, "admin": f"{net}.0.1:8450", "username": USER, "password": PASSWORD},
+            "bmc": {
+                "port": 8443,
+                "admin": f"{net}.0.1:8450",
+                "username": USER,
+                "password": PASSWORD,
+                "latency": 0,
+                "boot_seconds": 0.1,
+                "hook": ["true"],
+            },
             "maas": {
                 "listen": f"{net}.0.2:5443",
                 "admin": f"{net}.0.2:5450",
@@ -256,7 +264,9 @@ class Lab:
         }
         lab_files.write_json(lab_dir / "lab.json", self.lab)
         self.ca = lab_files.make_certificates(lab_dir, self.lab)
-        self.bmcs = FakeBmcs(lab_dir, self.lab)
+        self.bmc_process = self._run("simulators.bmc", "simulated BMCs ready") if real_bmcs else None
+        if not real_bmcs:
+            self.bmcs = FakeBmcs(lab_dir, self.lab)
         self.url = f"https://{net}.0.2:5443/MAAS/"
         self.admin_url = f"http://{net}.0.2:5450"
         self.session = requests.Session()
@@ -266,13 +276,24 @@ class Lab:
         self.process: subprocess.Popen[str] | None = None
         self.start()
 
+    def _run(self, module: str, ready: str) -> subprocess.Popen[str]:
+        path = self.lab_dir / f"{module}.log"
+        with path.open("a") as log:
+            command = [sys.executable, "-m", module, "--lab-dir", str(self.lab_dir)]
+            process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(ready), path.read_text()
+        return process
+
     def start(self) -> None:
-        with (self.lab_dir / "maas.log").open("a") as log:
-            command = [sys.executable, "-m", "simulators.maas", "--lab-dir", str(self.lab_dir)]
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line.startswith("simulated MAAS region ready: https://"), (self.lab_dir / "maas.log").read_text()
+        self.process = self._run("simulators.maas", "simulated MAAS region ready: https://")
+
+    def redfish_power_on(self, name: str) -> None:
+        """What a person at the BMC does."""
+        address = self.power(name)["power_parameters_power_address"]
+        url = f"https://{address}/redfish/v1/Systems/System.Embedded.1/Actions/ComputerSystem.Reset"
+        answer = self.session.post(url, json={"ResetType": "On"}, auth=(USER, PASSWORD), timeout=10)
+        assert answer.status_code == 204, answer.text
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         assert self.process is not None
@@ -285,7 +306,13 @@ class Lab:
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.kill(signal.SIGTERM)
-        self.bmcs.stop()
+        if self.bmc_process is None:
+            self.bmcs.stop()
+        else:
+            self.bmc_process.terminate()
+            self.bmc_process.wait(10)
+            if self.bmc_process.stdout:
+                self.bmc_process.stdout.close()
 
     def raw(self, method: str, path: str, header: str | None = None, **more: Any) -> requests.Response:
         """A request; header None means a good one, "" none at all."""
@@ -342,7 +369,7 @@ class Lab:
 
     def forget_all(self) -> None:
         """Delete every machine and fault: the state between tests."""
-        for fault in ("slow", "failing", "no_rack", "no_images"):
+        for fault in ("slow", "failing", "no_rack", "no_images", "unreachable_rack"):
             self.admin("DELETE", f"/faults/{fault}")
         for machine in self.get("machines/"):
             if machine["locked"]:
