@@ -27,11 +27,12 @@ class ActionModule(FleetAction):
             if isinstance(change, Finding):
                 findings[name].append(change)
                 continue
-            findings[name].append(Finding("boot_order", "ok", "boot_order", evidence=change.after))
+            findings[name].append(Finding("boot_order", "ok", "boot_order", evidence=", ".join(change.after)))
             if change.changed:
                 changed = True
-                diffs.append({"before_header": f"{name} boot order", "after_header": f"{name} boot order"})
-                diffs[-1] |= {"before": f"{change.before}\n", "after": f"{change.after}\n"}
+                header = f"{name}: boot order"
+                before, after = ("".join(f"{entry}\n" for entry in order) for order in (change.before, change.after))
+                diffs.append({"before_header": header, "after_header": header, "before": before, "after": after})
         for name in admitted:
             if not blocking(findings[name]):
                 findings[name].append(Finding("enlist", "ok", "enlist", evidence=f"MAAS {results[name].system_id}"))

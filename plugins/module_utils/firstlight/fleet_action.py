@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible import constants as C  # noqa: N812 (Ansible's own name for it)
+from ansible import constants as C
 from ansible.plugins.action import ActionBase
 
 from . import report
