@@ -14,7 +14,18 @@ from .profile import Profile
 from .yamlfile import YamlFile, read_yaml
 
 _COUNT = {"type": "integer", "minimum": 0}
-_PART = {"type": "object", "properties": {"count": _COUNT}, "required": ["count"]}
+_PART: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "count": _COUNT,
+        "model": {"type": "string"},
+        "driver_required": {"type": "boolean"},
+        "pxe": {"type": "string"},
+        "rate_gbps": {"type": "number", "minimum": 0},
+        "min_bytes": {"type": "integer", "minimum": 0},
+    },
+    "required": ["count"],
+}
 
 PROFILE_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -32,7 +43,11 @@ PROFILE_SCHEMA: dict[str, Any] = {
         "hcas": _PART,
         "ethernet": {**_PART, "required": ["count", "pxe"]},
         "nvme": _PART,
-        "os_disk": {"type": "object", "required": ["controller"]},
+        "os_disk": {
+            "type": "object",
+            "properties": {"controller": {"type": "string"}, "min_bytes": {"type": "integer", "minimum": 0}},
+            "required": ["controller"],
+        },
         "psus": _PART,
         "firmware": {
             "type": "object",
@@ -47,8 +62,12 @@ _NAME = {
     "pattern": r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
     "x-hint": "a host name has lower-case letters, digits and hyphens",
 }
+_ADDRESS = {"type": "string", "x-hint": "an IP address such as 10.0.1.11"}
+# without quotes YAML reads a MAC of digits alone as a number
+_MAC = {"type": "string", "x-hint": 'a MAC address in quotes: "b0:7b:25:00:01:0a"'}
 _PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
-_UNIT = {"type": "integer", "minimum": 1, "maximum": 60, "x-hint": "a rack unit from 1 to 60"}
+RACK_UNITS = 60
+_UNIT = {"type": "integer", "minimum": 1, "maximum": RACK_UNITS, "x-hint": f"a rack unit from 1 to {RACK_UNITS}"}
 _RACK = {
     "type": "string",
     "pattern": r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
@@ -76,11 +95,11 @@ FLEET_SCHEMA: dict[str, Any] = {
                     "name": _NAME,
                     "rack": _RACK,
                     "unit": _UNIT,
-                    "bmc_address": {"type": "string"},
+                    "bmc_address": _ADDRESS,
                     "bmc_port": _PORT,
                     "profile": {"type": "string"},
                     "service_tag": _TAG,
-                    "mac": {"type": "string"},
+                    "mac": _MAC,
                 },
             },
         },
@@ -93,7 +112,7 @@ FLEET_SCHEMA: dict[str, Any] = {
                 "properties": {
                     "names": {
                         "type": "string",
-                        "pattern": r"^[a-z0-9-]*\[\d+:\d+\][a-z0-9-]*$",
+                        "pattern": r"^[a-z0-9-]*\[[0-9]{1,6}:[0-9]{1,6}\][a-z0-9-]*$",
                         "x-hint": "names count like r1-n[01:08]",
                     },
                     "rack": _RACK,
@@ -141,7 +160,10 @@ def load_profiles(folder: Path | str) -> dict[str, Profile]:
     for path in sorted(folder.glob("*.yml")):
         file = read_yaml(path)
         file.check(PROFILE_SCHEMA)
-        profile = Profile.from_dict(file.data)
+        try:
+            profile = Profile.from_dict(file.data)
+        except ValueError as error:
+            raise InputError(str(error), file.where()) from None
         if profile.name != path.stem:
             raise InputError(f"name: {profile.name!r} must be the file's name, {path.stem!r}", file.where(["name"]))
         profiles[profile.name] = profile
@@ -199,22 +221,30 @@ def _one_host(file: YamlFile, number: int, row: dict[str, Any]) -> PlannedHost:
 def _one_range(file: YamlFile, number: int, row: dict[str, Any]) -> list[PlannedHost]:
     where = file.where(["ranges", number])
     before, first, last, after = re.split(r"\[(\d+):(\d+)\]", row["names"])  # the schema saw to its form
-    names = [f"{before}{n:0{len(first)}d}{after}" for n in range(int(first), int(last) + 1)]
+    count = int(last) - int(first) + 1
     try:
-        start, end = row["bmc_addresses"].split("-")
-        addresses = [str(a) for a in netaddr.iter_iprange(start.strip(), end.strip())]
+        start, end = (netaddr.IPAddress(part.strip()) for part in row["bmc_addresses"].split("-"))
     except (netaddr.AddrFormatError, ValueError):
         raise InputError(
             f"bmc_addresses {row['bmc_addresses']!r} is no range; it looks like 10.0.1.11-10.0.1.18", where
         ) from None
-    if len(names) != len(addresses) or not names:
+    between = int(end) - int(start) + 1
+    if start.version != end.version or between < 1 or count < 1:
+        what = f"names {row['names']}" if count < 1 else f"bmc_addresses {row['bmc_addresses']}"
+        raise InputError(f"{what} must go from the first to the last", where)
+    if count != between:
         raise InputError(
-            f"names {row['names']} are {len(names)} hosts, bmc_addresses {row['bmc_addresses']} are {len(addresses)}",
-            where,
+            f"names {row['names']} are {count} hosts, bmc_addresses {row['bmc_addresses']} are {between}", where
         )
-    units = [row["first_unit"] + i * row["unit_step"] for i in range(len(names))]
-    if units[-1] > 60:
-        raise InputError(f"the last host {names[-1]} would sit at unit {units[-1]}; a rack ends at 60", where)
+    last_unit = row["first_unit"] + (count - 1) * row["unit_step"]
+    if last_unit > RACK_UNITS:  # before anything is expanded: a slip of the pen can name a million hosts
+        raise InputError(f"the last of {count} hosts would sit at unit {last_unit}; a rack ends at {RACK_UNITS}", where)
+    names = [f"{before}{n:0{len(first)}d}{after}" for n in range(int(first), int(last) + 1)]
+    wrong = next((name for name in names if not re.fullmatch(_NAME["pattern"], name)), None)
+    if wrong:
+        raise InputError(f"names {row['names']} gives {wrong!r}; {_NAME['x-hint']}", where)
+    addresses = [str(start + i) for i in range(count)]
+    units = [row["first_unit"] + i * row["unit_step"] for i in range(count)]
     return [
         PlannedHost(name, row["rack"], unit, address, row["profile"], row.get("bmc_port", 443))
         for name, unit, address in zip(names, units, addresses, strict=True)
@@ -226,7 +256,7 @@ def _refuse_duplicates(planned: list[tuple[PlannedHost, str]]) -> None:
         "name": lambda h: h.name,
         "BMC address": lambda h: f"{h.bmc_address}:{h.bmc_port}",
         "MAC": lambda h: h.mac,
-        "service tag": lambda h: h.service_tag,
+        "service tag": lambda h: h.service_tag and h.service_tag.upper(),
         "place": lambda h: f"rack {h.rack} unit {h.unit}",
     }
     for what, value_of in unique.items():

@@ -10,6 +10,7 @@ import jsonschema
 import yaml
 
 from .errors import InputError
+from .findings import shorten
 
 MAX_BYTES = 16 * 1024 * 1024
 
@@ -27,6 +28,31 @@ class YamlFile:
             line = f":{mark.line + 1}" if mark else ""
             problem = getattr(error, "problem", None) or "not readable"
             raise InputError(f"not valid YAML: {problem}", f"{path}{line}") from None
+        except (ValueError, RecursionError) as error:  # e.g. a date that does not exist; nested without end
+            raise InputError(f"not valid YAML: {error}", str(path)) from None
+        self._refuse_repeated_keys()
+
+    def _refuse_repeated_keys(self) -> None:
+        """YAML would silently keep only the last of two equal keys, and lose what people wrote under the first."""
+        seen_nodes: set[int] = set()
+        waiting = [self._node] if self._node is not None else []
+        while waiting:
+            node = waiting.pop()
+            if id(node) in seen_nodes:
+                continue
+            seen_nodes.add(id(node))
+            if isinstance(node, yaml.SequenceNode):
+                waiting += node.value
+            elif isinstance(node, yaml.MappingNode):
+                lines: dict[tuple[str, str], int] = {}
+                for key, value in node.value:
+                    waiting += [key, value]
+                    line = key.start_mark.line + 1
+                    if isinstance(key, yaml.ScalarNode) and lines.setdefault((key.tag, key.value), line) != line:
+                        first = lines[key.tag, key.value]
+                        raise InputError(
+                            f"key {key.value!r} is already on line {first}; keep one", f"{self.path}:{line}"
+                        )
 
     def where(self, path: Sequence[str | int] = ()) -> str:
         """ "file:line" of the value at ``path``, or of its nearest existing parent."""
@@ -47,8 +73,13 @@ class YamlFile:
 
     def check(self, schema: dict[str, Any]) -> None:
         """Validate against a JSON schema; the first error becomes an InputError with file, line and key."""
+        if self.data is None:
+            raise InputError("is empty; see the example site for what belongs in it", str(self.path))
         errors = jsonschema.Draft202012Validator(schema).iter_errors(self.data)
-        error = min(errors, key=lambda e: (len(e.absolute_path), str(list(e.absolute_path))), default=None)
+        try:
+            error = min(errors, key=_order, default=None)
+        except RecursionError:
+            raise InputError("a value contains itself (an alias within its anchor)", str(self.path)) from None
         if error is None:
             return
         path = list(error.absolute_path)
@@ -59,8 +90,14 @@ class YamlFile:
             extra = next(k for k in error.instance if k not in error.schema.get("properties", {}))
             path, message = [*path, extra], f"unknown key {extra!r}; known are {known}"
         elif error.schema.get("x-hint"):
-            message = f"{error.instance!r} is not right; {message}"
+            message = f"{shorten(repr(error.instance), 80)} is not right; {message}"
+        message = shorten(message, 300)
         raise InputError(f"{key}: {message}" if key else message, self.where(path))
+
+
+def _order(error: jsonschema.ValidationError) -> tuple[int, bool, str]:
+    """Outermost first; of one place a key that does not belong before one that is missing: it is that one misspelt."""
+    return len(error.absolute_path), error.validator != "additionalProperties", str(list(error.absolute_path))
 
 
 def read_yaml(path: Path | str) -> YamlFile:

@@ -1,0 +1,65 @@
+"""Profiles as values; their files are in test_sitefiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firstlight.profile import Profile
+
+BARE: dict[str, Any] = {"name": "x", "vendor": "v", "model": "m"}
+
+
+def test_counts_and_limits() -> None:
+    profile = Profile.from_dict({**BARE, "gpus": {"count": 8}, "limits": {"disk_used_percent": 90}})
+
+    assert profile.count("gpus") == 8
+    assert profile.count("nvme") == 0
+    assert profile.limit("disk_used_percent", 95) == 90.0
+    assert profile.limit("clock_skew_seconds", 30) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (None, "a profile is a mapping, not NoneType"),
+        (["x"], "a profile is a mapping, not list"),
+        ({**BARE, "gpu": {}}, "unknown key 'gpu'; known are name, vendor, model, gpus"),
+        ({"name": "x", "vendor": "v"}, "key 'model' is missing"),
+        ({**BARE, "model": 9680}, "model must be text, not 9680"),
+        ({**BARE, "gpus": 8}, "gpus must be a mapping, not 8"),
+        ({**BARE, "gpus": {"count": "8"}}, "gpus.count must be a whole number, 0 or more, not '8'"),
+        ({**BARE, "gpus": {"count": -1}}, "gpus.count must be a whole number, 0 or more, not -1"),
+        ({**BARE, "gpus": {"count": True}}, "gpus.count must be a whole number, 0 or more, not True"),
+        ({**BARE, "hcas": {"count": 8, "rate_gbps": "400G"}}, "hcas.rate_gbps must be a number, not '400G'"),
+        ({**BARE, "nvme": {"count": 8, "min_bytes": None}}, "nvme.min_bytes must be a number, not None"),
+        ({**BARE, "limits": {"disk_used_percent": float("nan")}}, "limits.disk_used_percent must be a number, not nan"),
+        ({**BARE, "limits": []}, r"limits must be a mapping, not \[\]"),
+    ],
+)
+def test_what_is_wrong_is_named(data: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Profile.from_dict(data)
+
+
+VALUES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*Profile.__dataclass_fields__, "other"]),
+        VALUES | st.dictionaries(st.sampled_from(["count", "min_bytes", "rate_gbps", "x"]), VALUES, max_size=3),
+    )
+)
+def test_any_mapping_is_a_profile_or_a_value_error(data: dict[str, Any]) -> None:
+    try:
+        profile = Profile.from_dict({**BARE, **data})
+    except ValueError:
+        return
+    assert all(profile.count(part) >= 0 for part in ("gpus", "hcas", "ethernet", "nvme", "psus"))
+    assert all(profile.limit(name, 0) is not None for name in profile.limits)
