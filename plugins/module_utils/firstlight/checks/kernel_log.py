@@ -65,6 +65,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
             first.setdefault(key, line)
         for key, count in here.items():  # the two logs hold the same lines: the longer count is the true one
             counts[key] = max(count, counts.get(key, 0))
+    counts = {key: n for key, n in counts.items() if key[0] != "sxid" or ("sxid_fatal", *key[1:]) not in counts}
     findings = [_judge_event(key, counts[key], first[key]) for key in sorted(counts)]
     return findings or ok(NAME, "no Xid in the kernel log")
 
@@ -81,7 +82,10 @@ def _events(text: str) -> List[Tuple[Tuple[str, str, int], str]]:
             continue
         match = _SXID.search(line)
         if match:
-            kind = "sxid" if match.group(4).strip().lower().startswith("non-fatal") else "sxid_fatal"
+            said = match.group(4).strip().lower()
+            # details that follow a line that said whether it was fatal
+            mild = said.startswith(("non-fatal", "data {", "severity "))
+            kind = "sxid" if mild else "sxid_fatal"
             found.append(
                 ((kind, f"NVSwitch {match.group(1)} {_place(match.group(2))}", int(match.group(3))), match.group(0))
             )
