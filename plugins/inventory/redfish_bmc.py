@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import os
 import re
 import time
 from collections import Counter
@@ -327,7 +328,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, host, strict=strict)
 
     def _path_option(self, name: str) -> Path:
-        return self.path.parent / Path(_plain(self.get_option(name))).expanduser()
+        joined = self.path.parent / Path(_plain(self.get_option(name))).expanduser()
+        return Path(os.path.normpath(joined))
 
 
 def _variables(host: PlannedHost, record: Record, profile: Profile) -> dict[str, Any]:

@@ -129,8 +129,12 @@ class _Walk:
                 continue  # the EthernetInterfaces said it all
             self.part = "hcas" if infiniband else "nics"
             ports = self.collection(link(adapter, "NetworkPorts") or link(adapter, "Ports"))
-            # An R750 was seen to list one port of an adapter with two functions.
-            if len(ports) < max(1, _functions(adapter)) or not all(_has_address(port) for port in ports):
+            # Ethernet ports can be partitioned; an R750 was seen to list one port of an InfiniBand adapter with two.
+            if (
+                not infiniband
+                or len(ports) < max(1, _functions(adapter))
+                or not all(_has_address(port) for port in ports)
+            ):
                 self.collection(link(adapter, "NetworkDeviceFunctions"))
 
     def _storage(self, system: Resource) -> None:
@@ -179,7 +183,7 @@ class _Walk:
         """The members of a collection (whole, or links), all pages. Raises BmcError."""
         body = self._get_expanded(path)
         self.tree.resources[path.rstrip("/")] = body
-        members: list[Resource] = []
+        found: dict[str, Resource] = {}
         for _page in range(MAX_PAGES):
             listed = body.get("Members")
             if not isinstance(listed, list):
@@ -187,12 +191,13 @@ class _Walk:
             good = [m for m in listed if isinstance(m, dict) and (link(m) or _is_whole(m))]
             if len(good) < len(listed):
                 self._note(f"GET {path}: {len(listed) - len(good)} of its members are no resources")
-            members += good
+            # By path, so that pages in a circle, or a member named twice, add nothing.
+            found.update({link(m) or f"inline {len(found)}": m for m in good if link(m) not in found})
             following = body.get("Members@odata.nextLink")
-            if not isinstance(following, str) or len(members) >= MAX_MEMBERS:
+            if not isinstance(following, str) or len(found) >= MAX_MEMBERS:
                 break
             body = self.reader.get(following)
-        members = members[:MAX_MEMBERS]
+        members = list(found.values())[:MAX_MEMBERS]
         self.tree.resources[path.rstrip("/")] = {
             "@odata.id": path,
             "Members": [{"@odata.id": link(m)} for m in members],

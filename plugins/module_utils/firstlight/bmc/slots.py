@@ -24,18 +24,16 @@ def missing_slots(present: Sequence[str], expected: int, known: Iterable[str] = 
 
 
 def _gaps(present: Sequence[str], expected: int) -> list[str]:
-    """Slots count without holes: when only one run of numbers holds all that are there, the rest of it is missing."""
+    """The holes, when slots count without holes and the first and the last one are there; [] when that is not so."""
     shapes = {_shape(identity) for identity in present}
-    if len(shapes) != 1 or None in shapes or len(present) < 2:
+    if len(shapes) != 1 or None in shapes:
         return []
     before, after = shapes.pop() or ("", "")
-    there = {int(_numbers(identity)) for identity in present}
+    there = {_number(identity) for identity in present}
     low, high = min(there), max(there)
-    runs = [range(first, first + expected) for first in range(max(1, high - expected + 1), low + 1)]
-    runs = [run for run in runs if high in run]
-    if len(runs) != 1:
-        return []
-    return [f"{before}{number}{after}" for number in runs[0] if number not in there]
+    if high - low + 1 != expected:
+        return []  # one at either end is missing, and which end cannot be told from here
+    return [f"{before}{number}{after}" for number in range(low, high) if number not in there]
 
 
 def _shape(identity: str) -> tuple[str, str] | None:
@@ -44,9 +42,9 @@ def _shape(identity: str) -> tuple[str, str] | None:
     return (identity[: match.start()], identity[match.end() :]) if match and len(match[0]) < 6 else None
 
 
-def _numbers(identity: str) -> str:
+def _number(identity: str) -> int:
     match = _NUMBER.search(identity)
-    return match[0] if match else "0"
+    return int(match[0]) if match else 0
 
 
 def usual_slots(hosts: Iterable[Sequence[str]], expected: int) -> list[str]:
