@@ -39,7 +39,8 @@ def os_disk_of(profile: Mapping[str, Any], hardware: Mapping[str, Any] | None) -
     """
     spec = profile.get("os_disk") or {}
     controller = str(spec.get("controller") or "")
-    own, others = [], []
+    own: list[str] = []
+    others: list[str] = []
     for drive in (hardware or {}).get("drives") or []:
         serial = str(drive.get("serial") or "").strip()
         if serial:

@@ -92,14 +92,16 @@ class _Run:
             return {job.wanted.name: job.result for job in self.jobs}
         try:
             asked_at = self.started
+            seen: dict[str, Machine] | None = machines
             while True:
-                self._tick(machines, asked_at)
+                if seen is not None:
+                    self._tick(seen, asked_at)
                 self._report()
                 if all(job.over for job in self.jobs):
                     return {job.wanted.name: job.result for job in self.jobs}
                 self.pause(self.options.poll_seconds)
                 asked_at = time.monotonic()
-                machines = self._look() or machines
+                seen = self._look()
         except KeyboardInterrupt:
             going = sum(job.active and not job.over for job in self.jobs)
             self.news.append(
@@ -179,7 +181,8 @@ class _Run:
         if error.outcome_unknown:
             job.result.changed = True
         if error.no_use:
-            return  # MAAS is away for everybody: _look has a word on that
+            job.tries[job.call_name] -= 1  # MAAS is away for everybody: _look has a word on that
+            return
         for_good = error.status in (400, 403, 404)
         if not for_good and job.tries[job.call_name] < TRIES:
             self.news.append(f"{job.wanted.name}: {error}; trying again")

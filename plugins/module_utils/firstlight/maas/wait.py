@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Mapping
 
@@ -61,7 +62,7 @@ async def _banner(address: str, port: int) -> str | None:
     except (asyncio.LimitOverrunError, ValueError):
         return "something that is not SSH answers there"
     except OSError as error:
-        return shorten(error.strerror or str(error), 100)
+        return os.strerror(error.errno) if error.errno else shorten(str(error), 100)
     finally:
         if writer is not None:
             writer.close()
