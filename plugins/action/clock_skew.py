@@ -34,7 +34,7 @@ PROBE = "; ".join(
 
 def parse(text: str) -> dict[str, Any]:
     """The probe's answer: ``clock`` (s since 1970), ``settable``, ``synchronised``, ``source``. Else ValueError."""
-    lines = dict(re.findall(r"^(clock|capabilities|uid_map|tracking)=(.*)$", text[:4096], re.MULTILINE))
+    lines = dict(re.findall(r"^(clock|capabilities|uid_map|tracking)=(.*?)\r?$", text[:4096], re.MULTILINE))
     if not re.fullmatch(r"\d{1,12}\.\d{1,9}", lines.get("clock", "")):
         raise ValueError(f"no time in the answer {text[:80].strip()!r}")
     capabilities = lines.get("capabilities", "").strip()

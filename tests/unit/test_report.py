@@ -84,11 +84,17 @@ def test_the_policy_is_judged_on_the_hosts_of_the_run():
     assert "1 of the 1 in this run" in report.summary(part)
 
 
-def test_the_table_names_host_place_part_evidence_and_action():
-    shown = report.text(report.build("lab", [story("n1", findings=[BAD])], 1), width=200)
+def test_the_table_and_the_details_name_host_place_part_evidence_and_action():
+    shown = report.text(report.build("lab", [story("n1", findings=[BAD])], 1), width=150)
     line = next(line for line in shown.splitlines() if "FLB0001" in line)
-    for said in ("n1", "r1/4", "FLB0001", "not ready", "gpu.missing: Video.Slot.6-1: 7 of 8 GPUs", "reseat"):
+    for said in ("n1", "r1/4", "FLB0001", "not ready", "gpu.missing Video.Slot.6-1", "reseat", "1.5"):
         assert said in line
+    assert "n1: rack r1 unit 4, FLB0001: reseat\n    gpu.missing, Video.Slot.6-1, 7 of 8 GPUs (reseat)" in shown
+
+
+def test_hosts_that_are_ready_have_no_details():
+    shown = report.text(report.build("lab", [story("n1")], 1), width=150)
+    assert "rack r1 unit 4" not in shown
 
 
 def test_evidence_cannot_style_the_table():

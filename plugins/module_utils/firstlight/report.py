@@ -100,11 +100,14 @@ def build(
 
 
 def text(report: dict[str, Any], width: int = 150, colour: bool = False) -> str:
-    """The report as a table for people, and a line that says what it comes to."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, expand=False)
-    for heading in ("host", "rack/unit", "service tag", "stage", "state", "verdict", "reason", "action"):
-        table.add_column(heading, overflow="fold", ratio=1 if heading == "reason" else None)
-    table.add_column("seconds " + "/".join(STAGES), justify="right")
+    """The report for people: a table, then what is wrong with each host that is not ready, then what it comes to."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title="stages in seconds", title_justify="right", title_style="dim")
+    for heading in ("host", "rack/unit", "service tag", "stage", "state", "verdict"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("first reason", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("action", no_wrap=True)
+    for stage in STAGES:
+        table.add_column(stage, justify="right", no_wrap=True)
     for host in report["hosts"]:
         ready = host["verdict"] == "ready"
         table.add_row(
@@ -114,15 +117,28 @@ def text(report: dict[str, Any], width: int = 150, colour: bool = False) -> str:
             host["stage"] or "-",
             host["state"],
             Text(host["verdict"], style="green" if ready else "bold red"),
-            Text(_reason(host)),
+            Text(_first_reason(host)),
             host["action"],
-            " / ".join(_seconds(host["seconds"].get(stage)) for stage in STAGES),
+            *(_seconds(host["seconds"].get(stage)) for stage in STAGES),
         )
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=colour, color_system="standard" if colour else None)
     console.print(table)
+    for host in report["hosts"]:
+        if host["verdict"] != "ready":
+            console.print(_details(host))
     console.print(Text(summary(report)))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _details(host: dict[str, Any]) -> Text:
+    """A host that is not ready: where it stands, what to do, and every reason with its evidence."""
+    tag = host["service_tag"] or "service tag not known"
+    lines = [f"{host['name']}: rack {host['rack']} unit {host['unit']}, {tag}: {host['action']}"]
+    for reason in host["reasons"]:
+        parts = (reason["symptom"], reason["locator"], reason["evidence"])
+        lines.append(f"    {', '.join(part for part in parts if part)} ({reason['action']})")
+    return Text("\n".join(lines) + "\n")
 
 
 def summary(report: dict[str, Any]) -> str:
@@ -140,12 +156,12 @@ def summary(report: dict[str, Any]) -> str:
 _OUTCOMES = {"broken": "broke", "stopped": "was stopped"}
 
 
-def _reason(host: dict[str, Any]) -> str:
+def _first_reason(host: dict[str, Any]) -> str:
     if not host["reasons"]:
         return ""
     first, more = host["reasons"][0], len(host["reasons"]) - 1
-    said = ": ".join(part for part in (first["symptom"], first["locator"], first["evidence"]) if part)
-    return f"{said} (and {more} more)" if more else said
+    said = " ".join(part for part in (first["symptom"], first["locator"]) if part)
+    return f"{said} (+{more})" if more else said
 
 
 def _seconds(value: float | None) -> str:
