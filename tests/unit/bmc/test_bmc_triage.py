@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Callable[[], trees.Tree], str, str, str, str, str]] = {
         "7 of 8 HCAs",
         "reseat",
     ),
-    "psu gone": (without(PSUS, "PSU.Slot.6"), "fail", "psu.missing", "PSU.Slot.6", "5 of 6 PSUs", "reseat"),
+    "psu gone": (without(PSUS, "PSU.Slot.5"), "fail", "psu.missing", "PSU.Slot.5", "5 of 6 PSUs", "reseat"),
     "psu failed": (changed(f"{PSUS}/PSU.Slot.2", **BAD), "fail", "psu.failed", "PSU.Slot.2", "Critical", "replace"),
     "psu not plugged": (
         changed(f"{PSUS}/PSU.Slot.2", Status={"Health": "Critical", "State": "UnavailableOffline"}),

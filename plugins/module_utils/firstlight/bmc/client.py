@@ -164,7 +164,10 @@ class BmcClient:
     ) -> tuple[Resource, Any]:
         """The decoded body ({} when empty) and the response; an error status raises."""
         response = self._send(method, path, body=body, args=args, headers=headers)
-        data = _decode(response.read)
+        if self._stopped:  # a connection that was cut in the middle can look like a short answer
+            raise self._late(f"{method} {path}")
+        # A resource is never empty; after a change there is often nothing to say.
+        data = _decode(response.read) if response.read or method != "GET" else None
         if not 200 <= response.status < 300:
             raise self._clean(error_for(method, path, response.status, data))
         if data is None:
@@ -190,7 +193,7 @@ class BmcClient:
             attempts -= 1
             left = self._until - time.monotonic()
             if left <= 0 or self._stopped:
-                raise TimedOut(f"{doing}: not answered within the {self._deadline:g} s that this BMC has")
+                raise self._late(doing)
             timeout = (min(CONNECT_SECONDS, left), min(seconds or self._request_seconds, left))
             self.requests += 1
             options: dict[str, Any] = {"headers": dict(headers or {}), "timeout": timeout, "max_retry": 0}
@@ -212,6 +215,9 @@ class BmcClient:
                 raise
             except Exception as error:  # the BMC's answer may upset any layer below; that is the BMC's fault
                 raise transport_error(error, doing) from None
+
+    def _late(self, doing: str) -> TimedOut:
+        return TimedOut(f"{doing}: not answered within the {self._deadline:g} s that this BMC has")
 
     def _clean(self, error: BmcError) -> BmcError:
         """The same error; should a BMC send our password back in its message, without it."""

@@ -31,8 +31,8 @@ def tls_context(ca_file: str | Path) -> ssl.SSLContext:
     """A context that trusts the site's CA and nothing else. Loading a CA costs ~65 ms of CPU: share it."""
     try:
         return ssl.create_default_context(cafile=str(ca_file))
-    except (OSError, ssl.SSLError) as error:
-        reason = getattr(error, "strerror", None) or "not a PEM file of certificates"
+    except OSError as error:  # ssl.SSLError is one too
+        reason = "not a PEM file of certificates" if isinstance(error, ssl.SSLError) else error.strerror
         raise InputError(f"the CA of the BMCs cannot be read: {reason}", str(ca_file)) from None
 
 
@@ -140,22 +140,20 @@ def transport_error(error: BaseException, doing: str) -> BmcError:
         return TlsFailed(f"its certificate is not trusted: {reason}")
     if has(TooLarge):
         return HalfAnswering(f"{doing}: the answer is larger than {MAX_BYTES} bytes")
-    if has(requests.ConnectTimeout, urllib3.exceptions.ConnectTimeoutError):
+    if has(requests.ConnectTimeout):  # urllib3's own is also the base of "connection refused"
         return Unreachable("no answer to a TCP connection")
+    if has(urllib3.exceptions.NewConnectionError):
+        reasons = [e.strerror for e in parts if isinstance(e, OSError) and e.errno and e.strerror]
+        return Unreachable(reasons[0].lower() if reasons else "no connection")
     if has(requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError, TimeoutError):
         return TimedOut(f"{doing}: accepted the connection, no answer in time")
     if has(http.client.RemoteDisconnected):
         return HalfAnswering(f"{doing}: closed the connection instead of answering")
-    if has(ConnectionRefusedError):
-        return Unreachable("connection refused")
     if has(ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError):
         return Unreachable(f"{doing}: connection reset")
     tls = has(ssl.SSLError)
     if tls:
         return TlsFailed(f"TLS fails: {getattr(tls, 'reason', None) or tls}")
-    failed = next((e for e in parts if isinstance(e, OSError) and e.errno and e.strerror), None)
-    if failed:
-        return Unreachable(f"no connection: {getattr(failed, 'strerror', '')}")
     if has(requests.exceptions.ChunkedEncodingError, http.client.HTTPException, urllib3.exceptions.HTTPError):
         return HalfAnswering(f"{doing}: the answer is not proper HTTP")
     return HalfAnswering(f"{doing}: {type(error).__name__}")
