@@ -29,7 +29,13 @@ def main(arguments: list[str] | None = None) -> int:
     lab_dir = Path(options.lab_dir or DEFAULT_DIR).resolve()
     try:
         _become_root(options.command)
-        return int(options.run(lab_dir, options) or 0)
+        status = int(options.run(lab_dir, options) or 0)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # whoever read has seen enough, as in "scripts/lab status | head"
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
     except PermissionError as error:
