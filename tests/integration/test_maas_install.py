@@ -304,6 +304,19 @@ def test_a_lost_answer_does_not_start_twice(lab, op):
     assert made["POST commission"] == made["POST deploy"] == 1
 
 
+def test_a_machine_that_came_by_pxe_is_installed_as_it_goes(lab):
+    lab.boot_from_network("r1-n02")
+    with lab.client() as client:
+        end = time.monotonic() + 20
+        while not client.machines():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        ids = {name: str(r.system_id) for name, r in enlist(client, lab.desired()).items()}
+        results = install(client, lab.wanted(ids), lab.options())
+    assert symptoms(results) == {}
+    assert sorted(lab.by_name()) == lab.names
+
+
 def test_a_bad_series_is_named(lab):
     ids = enlisted(lab, "r1-n01")
     with lab.client() as client:

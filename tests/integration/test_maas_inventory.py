@@ -138,6 +138,28 @@ def test_without_maas_the_cache_does_for_its_time(site):
     assert site.read(cache=True) == first
 
 
+def test_a_refresh_without_maas_keeps_what_is_known(site):
+    site.read(cache=True)
+    site.lab.kill("maas")
+    play = [
+        {
+            "hosts": "r1-n01",
+            "gather_facts": False,
+            "tasks": [
+                {"meta": "refresh_inventory"},
+                {"debug": {"msg": "address {{ ansible_host }}; {{ maas_stale }}"}},
+            ],
+        }
+    ]
+    (site.folder / "play.yml").write_text(json.dumps(play))
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(site.folder / "ansible.cfg"), **site.environment}
+    command = [str(BIN / "ansible-playbook"), "-i", "site.maas.yml", "play.yml"]
+    done = subprocess.run(command, cwd=site.folder, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "address 10.31.0." in done.stdout and "Connection refused" in done.stdout
+    assert "using what the inventory cache holds" in " ".join(done.stderr.split())
+
+
 def test_without_maas_and_cache_there_is_a_reason(site):
     site.lab.kill("maas")
     done = site.run("--list", "--export")

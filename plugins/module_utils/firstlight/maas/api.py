@@ -55,11 +55,11 @@ class Request(NamedTuple):
 def api_root(url: str) -> str:
     """The root of the API of a region named by what people write: https://host:5443/MAAS."""
     parts = urlsplit(url.strip())
+    if "@" in url or parts.query or parts.fragment:
+        raise InputError("maas url: has a user name, password or query in it; write https://host:5443/MAAS alone")
     if parts.scheme != "https" or not parts.hostname:
         # PLAINTEXT OAuth sends the key itself; without TLS everybody on the way can read it.
         raise InputError(f"{url!r} is not the URL of MAAS over TLS; it looks like https://maas.example.org:5443/MAAS")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise InputError("maas url: has a user name, password or query in it; write https://host:5443/MAAS alone")
     path = parts.path.rstrip("/")
     if not path.endswith("/api/2.0"):
         path += "/api/2.0"
