@@ -53,6 +53,7 @@ class BmcClient:
         self._http = Http(f"https://{host}:{port}", ca_file, self._adapter)
         self._session_path: str | None = None
         self._stopped = False
+        self._closing = False
         self.requests = 0
         self.root: Resource = {}
 
@@ -98,6 +99,7 @@ class BmcClient:
 
     def close(self) -> None:
         """Log out, also after an error, and drop the connection. Never raises."""
+        self._closing = True
         if self._session_path:
             self._stopped = False
             self._until = max(self._until, time.monotonic() + LOGOUT_SECONDS)
@@ -108,8 +110,13 @@ class BmcClient:
         with contextlib.suppress(Exception):
             self._http.logout()  # without a key this only closes the connection
 
-    def stop(self) -> None:
-        """Make the running request fail at once; called by another thread when the time is up."""
+    def stop(self, force: bool = False) -> None:
+        """Make the running request fail at once; called by another thread when the time is up.
+
+        A logout is let be, unless force is true: it has its own short time.
+        """
+        if self._closing and not force:
+            return
         self._stopped = True
         self._adapter.stop()
 

@@ -168,6 +168,8 @@ def _overdue(attempts: Iterable[_Attempt]) -> list[_Attempt]:
             attempt.client.stop()
         if over > GRACE_SECONDS:
             late.append(attempt)
+            if attempt.client:
+                attempt.client.stop(force=True)
     return late
 
 
