@@ -110,11 +110,11 @@ def test_pool_zone_and_tags():
     assert step.diff == "- pool: default\n+ pool: gpu\n- zone: default\n+ zone: hall-1\n+ tags: rack-r1"
 
 
-def symptom(step):
+def symptom(step, status="fail"):
     assert step.action == "conflict"
     assert not step.writes and not step.tags
     (finding,) = step.findings
-    assert finding.status == "fail"
+    assert finding.status == status
     return finding.symptom, finding.evidence
 
 
@@ -160,9 +160,41 @@ def test_a_deployed_machine_of_the_right_name_is_taken_in():
 
 
 def test_a_locked_machine_is_left_alone():
-    code, evidence = symptom(one([in_maas(locked=True, description="old", zone={"name": "x"})]))
+    step = one([in_maas(locked=True, description="old", zone={"name": "x"})])
+    assert step.system_id == "abc123"
+    code, evidence = symptom(step, "warn")
     assert code == "maas.locked"
     assert "description" in evidence and "pass" not in evidence
+
+
+def test_a_locked_machine_is_not_renamed():
+    assert symptom(one([in_maas(locked=True, hostname="db7")]))[0] == "maas.locked"
+
+
+def test_a_machine_of_another_host_is_not_taken_over():
+    other = replace(HOST, name="r1-n02", pxe_mac="02:bb:00:00:00:01", macs=())
+    swapped = in_maas(hostname="r1-n02")
+    for fleet in ([HOST, other], [HOST]):
+        step = plan(fleet, [swapped], KEY, fleet_names=["r1-n01", "r1-n02"])[0]
+        code, evidence = symptom(step)
+        assert code == "maas.mac_conflict"
+        assert "r1-n02 (abc123)" in evidence
+
+
+def test_a_mac_that_every_host_has_identifies_nobody():
+    usb = "0a:00:00:00:00:01"
+    fleet = [replace(HOST, macs=(usb,)), replace(HOST, name="r1-n02", pxe_mac="02:bb:00:00:00:01", macs=(usb,))]
+    assert [s.action for s in plan(fleet, [], KEY)] == ["create", "create"]
+    assert not any(usb in s.diff for s in plan(fleet, [], KEY))
+    machine = in_maas(interface_set=[{"mac_address": HOST.pxe_mac}, {"mac_address": usb}])
+    assert [s.action for s in plan(fleet, [machine], KEY)] == ["nothing", "create"]
+
+
+def test_two_hosts_that_would_install_by_the_same_mac():
+    fleet = [HOST, replace(HOST, name="r1-n02")]
+    codes = [symptom(s) for s in plan(fleet, [], KEY)]
+    assert [c for c, _ in codes] == ["maas.mac_conflict"] * 2
+    assert "r1-n01 and r1-n02" in codes[0][1]
 
 
 def test_a_locked_machine_that_is_right_is_no_problem():

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..findings import Finding
 from .client import MaasClient, MaasError
@@ -115,49 +116,79 @@ def description_with_mark(desired: Desired, key: bytes) -> str:
     return f"{desired.description} [power {mark}]".strip()
 
 
-def plan(desired: Sequence[Desired], machines: Sequence[Machine], key: bytes) -> list[Step]:
+def plan(
+    desired: Sequence[Desired], machines: Sequence[Machine], key: bytes, fleet_names: Iterable[str] = ()
+) -> list[Step]:
     """What has to be done, one step per desired machine, in order. key: the client's ``mark_key``.
 
-    A machine is found by MAC, else by name.
+    A machine is found by MAC, else by name. fleet_names: all hosts of the fleet, where ``desired`` is a part of it:
+    a machine of their name is not taken for another host, whatever MAC it has.
     """
+    desired = without_shared_macs(desired)
     by_mac: dict[str, list[Machine]] = {}
     for machine in machines:
         for mac in macs_of(machine):
             by_mac.setdefault(mac, []).append(machine)
-    by_name = {text_of(m, "hostname"): m for m in machines}
     found = {d.name: _unique(m for mac in d.all_macs() for m in by_mac.get(mac, ())) for d in desired}
-    claims: dict[str, list[str]] = {}
+    world = _World(key, {*fleet_names, *(d.name for d in desired)}, {text_of(m, "hostname"): m for m in machines})
     for name, candidates in found.items():
         for machine in candidates:
-            claims.setdefault(machine["system_id"], []).append(name)
-    return [_plan_one(d, found[d.name], by_name, claims, key) for d in desired]
+            world.claims.setdefault(machine["system_id"], []).append(name)
+    for d in desired:
+        world.installs.setdefault(d.pxe_mac.lower(), []).append(d.name)
+    return [_plan_one(d, found[d.name], world) for d in desired]
 
 
-def _plan_one(
-    desired: Desired, found: list[Machine], by_name: dict[str, Machine], claims: dict[str, list[str]], key: bytes
-) -> Step:
+def without_shared_macs(desired: Sequence[Desired]) -> list[Desired]:
+    """The same without MACs that several hosts have: some USB NICs have one and the same everywhere.
+
+    The MAC that installs stays; where that is shared, the hosts conflict.
+    """
+    owners = Counter(mac for d in desired for mac in d.all_macs())
+    return [replace(d, macs=tuple(m for m in d.all_macs() if owners[m] == 1)) for d in desired]
+
+
+@dataclass(frozen=True)
+class _World:
+    """What one machine is judged against. claims: names by system id; installs: names by the MAC that installs."""
+
+    key: bytes
+    fleet_names: set[str]
+    by_name: dict[str, Machine]
+    claims: dict[str, list[str]] = field(default_factory=dict)
+    installs: dict[str, list[str]] = field(default_factory=dict)
+
+
+def _plan_one(desired: Desired, found: list[Machine], world: _World) -> Step:
     macs = ", ".join(desired.all_macs())
     if not desired.pxe_mac:
         return _conflict(desired, "maas.no_mac", "the MAC of the NIC that installs is not known", "escalate")
+    if len(world.installs[desired.pxe_mac.lower()]) > 1:
+        both = " and ".join(world.installs[desired.pxe_mac.lower()])
+        return _conflict(desired, "maas.mac_conflict", f"{both} have the same MAC {desired.pxe_mac} to install by")
     if len(found) > 1:
         both = " and ".join(label(m) for m in found)
         return _conflict(desired, "maas.mac_conflict", f"MAAS has {both} with MACs of {desired.name} ({macs})")
-    namesake = by_name.get(desired.name)
+    namesake = world.by_name.get(desired.name)
     if not found:
         if namesake is not None:
             has = ", ".join(macs_of(namesake)) or "no MAC"
             said = f"MAAS has another machine of this name, {label(namesake)} with {has}; this host has {macs}"
             return _conflict(desired, "maas.name_conflict", said)
-        return _create(desired, key)
+        return _create(desired, world.key)
     machine = found[0]
-    rivals = [name for name in claims[machine["system_id"]] if name != desired.name]
+    rivals = [name for name in world.claims[machine["system_id"]] if name != desired.name]
     if rivals:
         said = f"{label(machine)} in MAAS has MACs of {desired.name} and of {', '.join(rivals)}"
         return _conflict(desired, "maas.mac_conflict", said)
     if namesake is not None and namesake is not machine:
         said = f"{label(machine)} has this host's MAC {macs}, but the name is that of {label(namesake)}"
         return _conflict(desired, "maas.name_conflict", said)
-    return _compare(desired, machine, key)
+    hostname = text_of(machine, "hostname")
+    if hostname != desired.name and hostname in world.fleet_names:
+        said = f"this host's MAC {macs} belongs to {label(machine)} in MAAS, which is another host of the fleet"
+        return _conflict(desired, "maas.mac_conflict", said)
+    return _compare(desired, machine, world.key)
 
 
 def _create(desired: Desired, key: bytes) -> Step:
@@ -209,7 +240,9 @@ def _compare(desired: Desired, machine: Machine, key: bytes) -> Step:
         return Step(desired.name, NOTHING, system_id)
     if is_locked(machine):
         said = f"{label(machine)} is locked in MAAS and differs in: {', '.join([*writes, *(['tags'] if tags else [])])}"
-        return _conflict(desired, "maas.locked", _without_power(said), system_id=system_id)
+        # The right machine under the right name can be used as it is.
+        status = "fail" if "hostname" in writes else "warn"
+        return _conflict(desired, "maas.locked", _without_power(said), system_id=system_id, status=status)
     if "hostname" in writes and status_of(machine) in _TAKEN:
         said = (
             f"{label(machine)} has this host's MAC and is {status_name(machine)} under another name; release it first"
@@ -224,23 +257,26 @@ def enlist(
     desired: Sequence[Desired],
     check: bool = False,
     on_progress: Callable[[str], None] | None = None,
+    fleet_names: Iterable[str] = (),
 ) -> dict[str, EnlistResult]:
     """Carry the plan out: one result per name. One machine's error is its finding and stops no other.
 
     Raises MaasError when MAAS cannot be used at all. check: plan only. on_progress: gets one line per machine written.
+    fleet_names: see ``plan``.
     """
     client.hide(*(d.bmc_password for d in desired))
-    steps = plan(desired, client.machines(), client.mark_key)
+    names = {*fleet_names, *(d.name for d in desired)}
+    steps = plan(desired, client.machines(), client.mark_key, names)
     if check:
         return {s.name: _result(s) for s in steps}
     tell = on_progress or (lambda line: None)
-    wanted = {d.name: d for d in desired}
+    wanted = {d.name: d for d in without_shared_macs(desired)}
     done: dict[str, Step] = {}
     out_of_use: list[MaasError] = []  # when MAAS is gone, the rest need not each find that out
     # Hosts have no MAC in common (plan sees to it), so no two requests in flight are about the same one: MAAS has
     # stored the same MAC twice when they were.
     with ThreadPoolExecutor(max_workers=IN_PARALLEL) as pool:
-        for step in pool.map(lambda s: _carry_out(client, wanted[s.name], s, out_of_use), steps):
+        for step in pool.map(lambda s: _carry_out(client, wanted[s.name], s, names, out_of_use), steps):
             done[step.name] = step
             if step.action not in (NOTHING, CONFLICT):
                 tell(f"{step.name}: {step.action} ({step.system_id})")
@@ -248,7 +284,7 @@ def enlist(
     return {name: _result(step) for name, step in done.items()}
 
 
-def _carry_out(client: MaasClient, desired: Desired, step: Step, out_of_use: list[MaasError]) -> Step:
+def _carry_out(client: MaasClient, desired: Desired, step: Step, names: set[str], out_of_use: list[MaasError]) -> Step:
     try:
         if out_of_use and step.action not in (NOTHING, CONFLICT):
             raise out_of_use[0]
@@ -256,7 +292,7 @@ def _carry_out(client: MaasClient, desired: Desired, step: Step, out_of_use: lis
             machine = client.create(
                 desired.name, desired.all_macs(), desired.architecture, desired.power(), **step.writes
             )
-            again = plan([desired], [machine], client.mark_key)[0]
+            again = plan([desired], [machine], client.mark_key, names)[0]
             # Usually nothing is left but tags. If the lost POST, another run or PXE made it, the rest follows.
             step = Step(step.name, CREATE, machine["system_id"], again.writes, again.tags, step.diff, again.findings)
             if again.action == CONFLICT:
@@ -305,9 +341,14 @@ def _result(step: Step) -> EnlistResult:
 
 
 def _conflict(
-    desired: Desired, symptom: str, evidence: str, action: str = "escalate", system_id: str | None = None
+    desired: Desired,
+    symptom: str,
+    evidence: str,
+    action: str = "escalate",
+    system_id: str | None = None,
+    status: str = "fail",
 ) -> Step:
-    finding = Finding("enlist", "fail", symptom, f"MAAS machine {desired.name}", evidence, action)
+    finding = Finding("enlist", status, symptom, f"MAAS machine {desired.name}", evidence, action)
     return Step(desired.name, CONFLICT, system_id, findings=[finding])
 
 
