@@ -9,7 +9,7 @@ from firstlight.bmc.boot import ensure_pxe_first
 from firstlight.bmc.hardware import Record
 from firstlight.bmc.pool import run as ask_bmcs
 from firstlight.findings import Finding, blocking
-from firstlight.fleet_action import FleetAction
+from firstlight.fleet_action import FleetAction, plain
 from firstlight.maas.enlist import Desired, enlist
 
 
@@ -19,7 +19,8 @@ class ActionModule(FleetAction):
         if not admitted:
             return {"msg": self.close_stage("enlist", {}, {})}
         desired = [self._desired(name) for name in admitted]
-        results = enlist(self.maas_client(), desired, check=self.check, on_progress=self.tell)
+        fleet = plain(list(self.variables["groups"]["fleet"]))  # also hosts outside the limit own their machines
+        results = enlist(self.maas_client(), desired, check=self.check, on_progress=self.tell, fleet_names=fleet)
         findings = {name: list(results[name].findings) for name in admitted}
         diffs = [{"prepared": f"{n} in MAAS: {results[n].diff}\n"} for n in admitted if results[n].diff]
         changed = any(results[name].changed for name in admitted)

@@ -6,12 +6,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from firstlight.bmc.hardware import Record
 from firstlight.errors import InputError
 from firstlight.findings import Finding, blocking
 from firstlight.fleet_action import FleetAction
 from firstlight.maas.client import MaasClient
-from firstlight.maas.disks import OsDisk
+from firstlight.maas.disks import os_disk_of
 from firstlight.maas.install import InstallOptions, InstallResult, Progress, Wanted, install
 from firstlight.maas.machines import macs_of
 from firstlight.maas.userdata import user_data
@@ -95,21 +94,12 @@ class ActionModule(FleetAction):
             machine = by_mac.get(self.host_value(name, "pxe_mac", ""))
             if machine is not None:
                 planned = self.planned(name)
-                disk = self._os_disk(name)
+                disk = os_disk_of(self.host_value(name, "profile"), self.host_value(name, "bmc_record")["hardware"])
                 wanted.append(Wanted(name, machine["system_id"], disk, planned.bmc_address, planned.rack))
             elif not self.check:  # in check mode nothing was enlisted
                 said = "MAAS has no machine with this host's MAC any more; enlist again"
                 findings[name] = [Finding("install", "fail", "maas.not_enlisted", name, said, "retry")]
         return wanted, findings
-
-    def _os_disk(self, name: str) -> OsDisk:
-        """The drives on the profile's OS controller may be overwritten, all others must not."""
-        want = self.host_value(name, "profile")["os_disk"]
-        hardware = Record.from_dict(self.host_value(name, "bmc_record")).hardware
-        drives = hardware.drives if hardware else []
-        own = [d.serial for d in drives if want["controller"] in d.controller and d.serial]
-        others = [d.serial for d in drives if want["controller"] not in d.controller and d.serial]
-        return OsDisk(tuple(own), want["controller"], int(want.get("min_bytes", 0)), tuple(others))
 
     def _deed(self, name: str, line: str) -> None:
         """Called before a machine is wiped: the ledger knows, and the old host key is forgotten."""

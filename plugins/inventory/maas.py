@@ -13,6 +13,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 
 try:
     from firstlight.errors import FirstlightError, InputError
+    from firstlight.inventory_error import Refusal
     from firstlight.maas.client import MaasClient, MaasError
     from firstlight.maas.machines import address_of, name_in, parse_subnets, status_name, tags_of, text_of
 
@@ -123,7 +124,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         unknown = sorted(set(map(_plain, config)) - set(self._options))
         if unknown:
             known = ", ".join(sorted(self._options))
-            raise AnsibleParserError(f"{self.path}: unknown option {unknown[0]!r}; known are {known}")
+            raise Refusal(f"{self.path}: unknown option {unknown[0]!r}; known are {known}")
         try:
             self.inventory.set_variable("all", "maas_url", _plain(self.get_option("url")))
             if self.get_option("ca_file"):
@@ -135,7 +136,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             for machine in self._machines(self.get_cache_key(path), use_cache=cache):
                 self._add(machine, address_of(machine, networks))
         except FirstlightError as error:
-            raise AnsibleParserError(str(error)) from None
+            raise Refusal(str(error)) from None
 
     # -- asking -------------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ try:
     from firstlight.bmc.hardware import Record
     from firstlight.bmc.judge_rest import pxe_nic
     from firstlight.errors import FirstlightError, InputError
+    from firstlight.inventory_error import Refusal
     from firstlight.ledger.store import Ledger, ledger_url
     from firstlight.profile import Profile
     from firstlight.sitefiles import Fleet, PlannedHost, load_fleet, load_profiles
@@ -158,7 +159,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         unknown = sorted(set(map(_plain, config)) - set(self._options))
         if unknown:
             known = ", ".join(sorted(self._options))
-            raise AnsibleParserError(f"{self.path}: unknown option {unknown[0]!r}; known are {known}")
+            raise Refusal(f"{self.path}: unknown option {unknown[0]!r}; known are {known}")
         try:
             profiles = load_profiles(self._path_option("profiles"))
             fleet = load_fleet(self._path_option("fleet"), profiles)
@@ -166,7 +167,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             records = self._records(fleet, key, use_cache=cache)
             self._fill(fleet, profiles, records, self._states())
         except FirstlightError as error:
-            raise AnsibleParserError(str(error)) from None
+            raise Refusal(str(error)) from None
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
@@ -196,9 +197,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         stored: dict[str, Any] = {}
         flushed = bool(context.CLIARGS.get("flush_cache")) and key not in _learnt and not use_cache
         if self.get_option("cache") and not flushed:
-            cached = self._cache.get(key)
+            try:
+                cached = self._cache.get(key)
+            except (AnsibleError, KeyError, TypeError, ValueError):
+                cached = None  # damaged; asking everyone makes it anew
             if isinstance(cached, dict) and cached.get("version") == CACHE_VERSION:
-                stored.update(cached.get("hosts") or {})
+                hosts = cached.get("hosts")
+                stored.update(hosts if isinstance(hosts, dict) else {})
         stored.update(_learnt.get(key, {}))
         known = {}
         for host in fleet.hosts:

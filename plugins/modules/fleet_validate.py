@@ -9,8 +9,8 @@ module: fleet_validate
 short_description: Refuse to start with inconsistent input
 description:
   - Runs once, on the controller. Profiles and fleet were validated when the inventory was read; this checks the
-    site's settings and secrets, the files that they name, and that MAAS answers and takes the key. The first thing wrong
-    stops the run with one line.
+    site's settings and secrets, the files that they name, and that MAAS answers and takes the key. The first thing
+    wrong stops the run with one line.
 author: [Firstlight contributors]
 """
 

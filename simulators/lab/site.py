@@ -62,6 +62,7 @@ def _activate(lab_dir: Path, inventory_dir: Path) -> str:
         "ANSIBLE_CONFIG": REPOSITORY / "ansible.cfg",
         "ANSIBLE_INVENTORY": inventory_dir,
         "ANSIBLE_VAULT_PASSWORD_FILE": lab_dir / "vault_password",
+        "ANSIBLE_INVENTORY_CACHE_CONNECTION": lab_dir / "cache",
         "FIRSTLIGHT_LAB_DIR": lab_dir,
     }
     lines = [f"export PATH={shlex.quote(str(REPOSITORY / '.venv' / 'bin'))}:$PATH"]

@@ -106,9 +106,7 @@ class Lab:
 
     def bmcs(self) -> dict[str, dict[str, Any]]:
         """What the simulator counted, by host."""
-        answer = json.loads(self._get("0.1:8450", "/machines"))
-        machines = answer["machines"] if isinstance(answer, dict) else answer
-        return {m["name"]: m for m in machines}
+        return json.loads(self._get("0.1:8450", "/machines"))
 
     def bmc_writes(self) -> dict[str, int]:
         return {name: machine["counters"]["writes"] for name, machine in self.bmcs().items()}
@@ -118,6 +116,15 @@ class Lab:
 
     def maas_writes(self) -> int:
         return int(json.loads(self._get("0.2:5450", "/stats"))["writes"])
+
+    def maas_machines(self) -> list[str]:
+        state = json.loads((self.folder / "lab" / "maas" / "state.json").read_text())
+        return list(state["machines"])
+
+    def maas_fault(self, name: str, *, on: bool) -> None:
+        url = f"http://127.{BLOCK}.0.2:5450/faults/{name}"
+        with urllib.request.urlopen(urllib.request.Request(url, method="PUT" if on else "DELETE"), timeout=10):
+            pass
 
     def _get(self, listener: str, path: str) -> str:
         with urllib.request.urlopen(f"http://127.{BLOCK}.{listener}{path}", timeout=10) as answer:

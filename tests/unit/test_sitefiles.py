@@ -207,22 +207,22 @@ def test_ipv6_range(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({"name": "a"}, "fleet.yml:4: host a: name a is already that of a (fleet.yml:3)"),
+        ({"name": "a"}, "fleet.yml:4: host a: name a is already taken by a (fleet.yml:3)"),
         (
             {"name": "b", "unit": "5"},
-            "fleet.yml:4: host b: BMC address 10.0.1.11:443 is already that of a (fleet.yml:3)",
+            "fleet.yml:4: host b: BMC address 10.0.1.11:443 is already taken by a (fleet.yml:3)",
         ),
         (
             {"name": "b", "address": "10.0.1.12"},
-            "fleet.yml:4: host b: place rack r1 unit 4 is already that of a (fleet.yml:3)",
+            "fleet.yml:4: host b: place rack r1 unit 4 is already taken by a (fleet.yml:3)",
         ),
         (
             {"name": "b", "unit": "5", "address": "10.0.1.12", "more": ", mac: b07b.2500.010a"},
-            "fleet.yml:4: host b: MAC b0:7b:25:00:01:0a is already that of a (fleet.yml:3)",
+            "fleet.yml:4: host b: MAC b0:7b:25:00:01:0a is already taken by a (fleet.yml:3)",
         ),
         (
             {"name": "b", "unit": "5", "address": "10.0.1.12", "more": ", service_tag: abc1234"},
-            "fleet.yml:4: host b: service tag ABC1234 is already that of a (fleet.yml:3)",
+            "fleet.yml:4: host b: service tag ABC1234 is already taken by a (fleet.yml:3)",
         ),
     ],
 )
@@ -332,7 +332,7 @@ def test_a_range_that_overlaps_a_host(tmp_path: Path) -> None:
     text = hosts({"name": "head", "unit": "30", "address": "10.0.1.12"}) + RANGE.partition("\n")[2]
 
     assert fleet_error(tmp_path, text) == (
-        "fleet.yml:5: host n2: BMC address 10.0.1.12:443 is already that of head (fleet.yml:3)"
+        "fleet.yml:5: host n2: BMC address 10.0.1.12:443 is already taken by head (fleet.yml:3)"
     )
 
 

@@ -104,7 +104,7 @@ def text(report: dict[str, Any], width: int = 150, colour: bool = False) -> str:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title="stages in seconds", title_justify="right", title_style="dim")
     for heading in ("host", "rack/unit", "service tag", "stage", "state", "verdict"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("first reason", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("first reason", overflow="fold", ratio=1)
     table.add_column("action", no_wrap=True)
     for stage in STAGES:
         table.add_column(stage, justify="right", no_wrap=True)

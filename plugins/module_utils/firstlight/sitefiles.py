@@ -267,5 +267,5 @@ def _refuse_duplicates(planned: list[tuple[PlannedHost, str]]) -> None:
                 continue
             if value in seen:
                 other, place = seen[value]
-                raise InputError(f"host {host.name}: {what} {value} is already that of {other.name} ({place})", where)
+                raise InputError(f"host {host.name}: {what} {value} is already taken by {other.name} ({place})", where)
             seen[value] = (host, where)
