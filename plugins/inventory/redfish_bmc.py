@@ -22,7 +22,6 @@ try:
     from firstlight.bmc.judge_rest import pxe_nic
     from firstlight.errors import FirstlightError, InputError
     from firstlight.inventory_error import Refusal
-    from firstlight.ledger.store import Ledger, ledger_url
     from firstlight.profile import Profile
     from firstlight.sitefiles import Fleet, PlannedHost, load_fleet, load_profiles
 
@@ -188,7 +187,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 known[name] = _merge(record, known.get(name))
             counts = ", ".join(f"{n} {c}" for c, n in Counter(r.condition for r in answers.values()).most_common())
             self.display.vv(f"redfish_bmc: asked {len(asked)} BMCs in {time.monotonic() - started:.1f} s: {counts}")
-        self._keep(fleet, key, known)
+            self._keep(fleet, key, known)
         nobody = Record("", "unreachable", "not asked yet: refresh is never", "", 0.0)
         return {host.name: known.get(host.name) or nobody for host in fleet.hosts}
 
@@ -276,6 +275,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         url = self._ledger_url()
         if not url:
             return {}
+        from firstlight.ledger.store import Ledger  # half a second that a site without a ledger need not wait
+
         prefix = "sqlite:///"
         if url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists():
             return {}  # the first run writes it; reading an inventory does not
@@ -285,6 +286,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         option = self.get_option("ledger")
         if not option:
             return None
+        from firstlight.ledger.store import ledger_url
+
         text = _plain(option)
         return str(ledger_url(text if "://" in text else str(Path(text).expanduser()), self.path.parent))
 
@@ -296,6 +299,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             add.add_group(group)
         add.set_variable("fleet", "site", _plain(fleet.site))
         add.set_variable("fleet", "bmc_ca_file", str(self._path_option("ca_file")))
+        add.set_variable("fleet", "profiles_folder", str(self._path_option("profiles")))
         url = self._ledger_url()
         if url:
             add.set_variable("fleet", "ledger_url", url)

@@ -286,13 +286,8 @@ def test_wrong_input_is_one_line(site: Site, options: dict[str, Any], host: dict
 def test_a_cache_that_somebody_else_wrote_is_not_believed(site: Site) -> None:
     first = site.inventory()
     (path,) = (site.folder / "cache").iterdir()
-    for content in (
-        '{"version": 1, "hosts": {"n1": 3, "n2": {"bmc": "x"}}}',
-        '{"version": 1, "hosts": 7}',
-        "[]",
-        "{",
-        "",
-    ):
+    entry = {"version": 1, "hosts": {"n1": 3, "n2": {"bmc": "x"}}}
+    for content in (json.dumps(entry), "{"):
         path.write_text(content)
         again = site.inventory()
         assert again["bmc_ok"] == first["bmc_ok"]
