@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ansible import constants as C
+
 from firstlight.errors import InputError
 from firstlight.fleet_action import FleetAction
 from firstlight.policy import required_ready
+from firstlight.sitefiles import load_profiles
+from firstlight.versions import load_versions
 
 VAULT = "put it into group_vars/all/secrets.yml with ansible-vault, or into the environment as "
 
@@ -20,9 +24,16 @@ class ActionModule(FleetAction):
         self.needed("maas_url", "name it as url: in the inventory's *.maas.yml")
         for key in ("bmc_ca_file", "maas_ca_file", "ansible_ssh_private_key_file", "install_ssh_public_key_file"):
             self._readable(key)
+        self._versions()
         client = self.maas_client()
         who = client.whoami().get("username", "?")
         return {"msg": f"{len(self.hosts)} hosts, MAAS {client.version()} as {who}"}
+
+    def _versions(self) -> None:
+        path = Path(self.value("versions_file") or Path(self.value("inventory_dir")) / "../versions.yml")
+        folders = [Path(folder) for folder in C.DEFAULT_ROLES_PATH or []]
+        roles = [role.name for folder in folders if folder.is_dir() for role in folder.iterdir()]
+        load_versions(path, load_profiles(self.value("profiles_folder")), roles)
 
     def _readable(self, key: str) -> None:
         """A file that a setting names, where it is set, is there and can be read."""

@@ -65,7 +65,7 @@ class Lab:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text)
         with (self.inventory / "group_vars" / "all" / "site.yml").open("a") as site:
-            site.write(f"\nreports_dir: {self.reports}\n")
+            site.write(f"\nreports_dir: {self.reports}\nversions_file: {REPOSITORY}/inventory/versions.yml\n")
 
     def command(self, *words: str) -> str:
         lab = [str(REPOSITORY / "scripts" / "lab"), "--lab-dir", str(self.folder / "lab"), *words]
@@ -121,9 +121,15 @@ class Lab:
         state = json.loads((self.folder / "lab" / "maas" / "state.json").read_text())
         return list(state["machines"])
 
-    def maas_fault(self, name: str, *, on: bool) -> None:
-        url = f"http://127.{BLOCK}.0.2:5450/faults/{name}"
-        with urllib.request.urlopen(urllib.request.Request(url, method="PUT" if on else "DELETE"), timeout=10):
+    def maas_failing(self, *, on: bool) -> None:
+        """Let the MAAS simulator answer 503 to everything."""
+        request = urllib.request.Request(
+            f"http://127.{BLOCK}.0.2:5450/faults/failing",
+            method="PUT" if on else "DELETE",
+            data=b'{"status": 503, "count": 1000}' if on else None,
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=10):
             pass
 
     def _get(self, listener: str, path: str) -> str:

@@ -74,15 +74,17 @@ class Versions:
         return found
 
 
-def load_versions(path: Path | str, profiles: Iterable[str], components: Iterable[str] | None = None) -> Versions:
+def load_versions(
+    path: Path | str, profiles: Iterable[str] | None = None, components: Iterable[str] | None = None
+) -> Versions:
     """Read and check versions.yml; InputError names file, line and what would be right.
 
-    ``profiles``: names of the profiles that may be overridden; ``components``: names of the roles, where known.
+    ``profiles``: names of the profiles that may be overridden, ``components``: names of the roles; where known.
     """
     file = read_yaml(path)
     file.check(VERSIONS_SCHEMA)
     overrides = file.data.get("overrides") or {}
-    known = sorted(profiles)
+    known = overrides if profiles is None else sorted(profiles)
     for profile in overrides:
         if profile not in known:
             raise InputError(
