@@ -82,12 +82,14 @@ options:
 """
 
 EXAMPLES = r"""
+---
 # mysite.maas.yml
 plugin: maas
 url: https://maas.example.org:5443/MAAS
 ca_file: maas-ca.pem
 subnets: [10.20.0.0/16]
 
+---
 # with groups by zone and pool
 plugin: maas
 url: https://maas.example.org:5443/MAAS

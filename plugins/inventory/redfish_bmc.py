@@ -113,6 +113,7 @@ options:
 """
 
 EXAMPLES = r"""
+---
 # mysite.redfish_bmc.yml, beside fleet.yml
 plugin: redfish_bmc
 fleet: fleet.yml
@@ -120,6 +121,7 @@ profiles: ../profiles
 ca_file: bmc-ca.pem
 ledger: /var/lib/firstlight/ledger.sqlite
 
+---
 # the same with groups of one's own, and a slower network
 plugin: redfish_bmc
 profiles: ../profiles
@@ -129,7 +131,7 @@ keyed_groups:
   - key: bmc_record.hardware.firmware.bmc
     prefix: idrac
 groups:
-  off: (bmc_record.hardware.power_state | default('')) == 'Off'
+  powered_off: (bmc_record.hardware.power_state | default('')) == 'Off'
 """
 
 CACHE_VERSION = 1

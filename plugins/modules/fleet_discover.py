@@ -10,7 +10,7 @@ short_description: Judge what the BMCs said about all hosts of the play
 description:
   - Runs once, on the controller. Reads the records that the inventory plugin P(redfish_bmc#inventory) took, judges
     each against the host's profile, and writes findings and states to the ledger. Asks no BMC by itself; put
-    C(meta: refresh_inventory) before it.
+    C(refresh_inventory) before it.
 author: [Firstlight contributors]
 """
 
