@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from firstlight.bmc.hardware import Record
-from firstlight.bmc.triage import triage, triage_fleet
+from firstlight.bmc.triage import peers_of, triage, triage_fleet
 from firstlight.fleet_action import FleetAction
 from firstlight.profile import Profile
 
@@ -17,9 +17,12 @@ class ActionModule(FleetAction):
         records = {name: Record.from_dict(self.host_value(name, "bmc_record")) for name in fleet}
         twins = triage_fleet(records)  # of the whole fleet: a twin may be outside the limit
         findings, seconds = {}, {}
+        profiles = {name: Profile.from_dict(self.host_value(name, "profile")) for name in fleet}
+        by_profile = {p.name: [n for n in fleet if profiles[n].name == p.name] for p in profiles.values()}
+        peers = {p.name: peers_of(records, p, by_profile[p.name]) for p in profiles.values()}
         for name in admitted:
-            record, profile = records[name], Profile.from_dict(self.host_value(name, "profile"))
-            findings[name] = triage(self.planned(name), record, profile) + twins.get(name, [])
+            record, profile = records[name], profiles[name]
+            findings[name] = triage(self.planned(name), record, profile, peers[profile.name]) + twins.get(name, [])
             seconds[name] = record.seconds
             if record.hardware and record.hardware.service_tag and name not in twins:
                 self.ledger.identify(name, record.hardware.service_tag)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from firstlight.bmc.boot import ensure_pxe_first
+from firstlight.bmc.boot import ensure_pxe_first, many
+from firstlight.bmc.errors import BmcError
 from firstlight.bmc.hardware import Record
-from firstlight.bmc.pool import run as ask_bmcs
 from firstlight.findings import Finding, blocking
 from firstlight.fleet_action import FleetAction, plain
 from firstlight.maas.enlist import Desired, enlist
@@ -66,10 +66,10 @@ class ActionModule(FleetAction):
         changes: dict[str, Any] = {}
         for nic, hosts in by_nic.items():
             work = functools.partial(ensure_pxe_first, nic_fqdd=nic, check=self.check)
-            outcomes = ask_bmcs([self.bmc_target(n) for n in hosts], work, ca_file=self.value("bmc_ca_file"))
+            outcomes = many([self.bmc_target(n) for n in hosts], work, ca_file=self.value("bmc_ca_file"))
             for name, outcome in outcomes.items():
-                changes[name] = outcome.value
-                if outcome.error:
-                    symptom = f"bmc.{outcome.error.condition}"
-                    changes[name] = Finding("boot_order", "fail", symptom, nic, outcome.error.evidence, "retry")
+                changes[name] = outcome
+                if isinstance(outcome, BmcError):
+                    symptom = f"bmc.{outcome.condition}"
+                    changes[name] = Finding("boot_order", "fail", symptom, nic, outcome.evidence, "retry")
         return changes
