@@ -18,8 +18,10 @@ class ActionModule(FleetAction):
         twins = triage_fleet(records)  # of the whole fleet: a twin may be outside the limit
         findings, seconds = {}, {}
         profiles = {name: Profile.from_dict(self.host_value(name, "profile")) for name in fleet}
-        by_profile = {p.name: [n for n in fleet if profiles[n].name == p.name] for p in profiles.values()}
-        peers = {p.name: peers_of(records, p, by_profile[p.name]) for p in profiles.values()}
+        peers = {
+            profile.name: peers_of(records, profile, [n for n in fleet if profiles[n].name == profile.name])
+            for profile in {p.name: p for p in profiles.values()}.values()
+        }
         for name in admitted:
             record, profile = records[name], profiles[name]
             findings[name] = triage(self.planned(name), record, profile, peers[profile.name]) + twins.get(name, [])
