@@ -7,6 +7,7 @@ from typing import Any
 from firstlight.errors import InputError
 from firstlight.findings import Finding
 from firstlight.fleet_action import FleetAction, plain
+from firstlight.stages import admit
 
 
 class ActionModule(FleetAction):
@@ -15,7 +16,9 @@ class ActionModule(FleetAction):
     def work(self) -> dict[str, Any]:
         stage, event = self._task.args["stage"], self._task.args["event"]
         if self._only_a_part(stage):
-            return {"admitted": self.hosts, "msg": f"{stage}: only a part runs (--tags); nothing is recorded"}
+            admission = admit(self.ledger, stage, self.hosts)
+            said = f"{stage}: only a part runs (--tags); nothing is recorded"
+            return {"admitted": admission.admitted, "left_out": admission.left_out, "msg": said}
         if event == "open":
             admission = self.open_stage(stage)
             return {"admitted": admission.admitted, "left_out": admission.left_out}

@@ -132,3 +132,9 @@ def test_a_scenario_converges_the_role_on_both_debians(role):
     ]  # fmt: skip
     verify = (ROOT / "molecule" / role.name / "verify.yml").read_text()
     assert not re.search(r"that:\s*(-\s*)?true\s*$", verify, re.MULTILINE)
+
+
+def test_each_of_a_roles_tags_admits_hosts_to_configure(role):
+    play = load(ROOT / "playbooks/configure.yml")[0]
+    admitting = next(task for task in play["tasks"] if "fleet_stage" in task)
+    assert {role.name, f"{role.name}_install", f"{role.name}_configure"} <= set(admitting["tags"])

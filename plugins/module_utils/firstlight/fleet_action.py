@@ -87,6 +87,7 @@ class FleetAction(ActionBase):
         self.check = bool(self._task.check_mode)
         self.hosts: list[str] = plain(list(self.variables.get("ansible_play_hosts", [])))
         self.started = time.monotonic()
+        self._host_variables: dict[str, Mapping[str, Any]] = {}
         try:
             self.ledger = open_ledger(self.variables)
             self._plan()
@@ -99,7 +100,9 @@ class FleetAction(ActionBase):
     # -- what subclasses use --------------------------------------------------------------------------------------
 
     def host_variables(self, name: str) -> Mapping[str, Any]:
-        return self.variables["hostvars"][name]
+        if name not in self._host_variables:  # Ansible gathers them anew at each look-up: some milliseconds a host
+            self._host_variables[name] = self.variables["hostvars"][name]
+        return self._host_variables[name]
 
     def host_value(self, name: str, key: str, default: Any = None) -> Any:
         return plain(self.host_variables(name).get(key, default))
