@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import FirstlightError
 from ..findings import shorten
 
-# What a BMC's answer can amount to. Everything but ok is also the condition of one exception below.
+# What asking a BMC can come to. Everything but ok and not_asked is also the condition of one exception below.
 CONDITIONS = (
     "ok",
     "unreachable",
@@ -18,6 +18,7 @@ CONDITIONS = (
     "not_ready",
     "half_answering",
     "timed_out",
+    "not_asked",
 )
 
 EVIDENCE_MAX = 240

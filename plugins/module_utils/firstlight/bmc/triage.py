@@ -23,6 +23,7 @@ _BMC = {
     "not_ready": ("fail", "wait"),
     "half_answering": ("fail", "reset_bmc"),
     "timed_out": ("fail", "reset_bmc"),
+    "not_asked": ("unknown", "retry"),
 }
 _HINTS = {
     "unreachable": "check its cable and power, and bmc_address in the fleet file",
