@@ -19,8 +19,9 @@ VAULT = "put it into group_vars/all/secrets.yml with ansible-vault, or into the 
 class ActionModule(FleetAction):
     def work(self) -> dict[str, Any]:
         required_ready(self.value("fleet_min_ready", "100%"), len(self.hosts))
-        for secret in ("bmc_username", "bmc_password", "maas_api_key"):
-            self.needed(secret, f"{VAULT}FIRSTLIGHT_{secret.upper()}")
+        for name in self.hosts:
+            self.bmc_target(name)
+        self.needed("maas_api_key", f"{VAULT}FIRSTLIGHT_MAAS_API_KEY")
         self.needed("maas_url", "name it as url: in the inventory's *.maas.yml")
         for key in ("bmc_ca_file", "maas_ca_file", "ansible_ssh_private_key_file", "install_ssh_public_key_file"):
             self._readable(key)

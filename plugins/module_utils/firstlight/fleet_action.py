@@ -18,6 +18,7 @@ from ansible.plugins.action import ActionBase
 
 from . import report
 from .bmc.pool import Target
+from .credentials import DEFAULTS, ENVIRONMENT, KEY, Credential, Credentials
 from .errors import FirstlightError, InputError
 from .findings import Finding, blocking
 from .ledger.store import Ledger
@@ -77,6 +78,7 @@ class FleetAction(ActionBase):
     TRANSFERS_FILES = False
     _supports_check_mode = True
     _supports_diff = True
+    _credentials: Credentials | None = None
 
     def work(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -119,7 +121,10 @@ class FleetAction(ActionBase):
         return value
 
     def host_secret(self, name: str, key: str) -> str:
-        """A secret of one host: from the environment, or the host's variable of that name."""
+        """A secret of one host; for its BMC's login the most exact entry of bmc_credentials, see credentials.py."""
+        if key in DEFAULTS:
+            login = self._bmc_login(name)
+            return login.username if key == "bmc_username" else login.password
         secret = os.environ.get(f"FIRSTLIGHT_{key.upper()}") or self.host_value(name, key)
         if not secret:
             raise InputError(f"{key} of {name} is not set; put it into group_vars/all/secrets.yml with ansible-vault")
@@ -133,9 +138,15 @@ class FleetAction(ActionBase):
         )
 
     def bmc_target(self, name: str) -> Target:
-        planned = self.planned(name)
-        username, password = self.host_secret(name, "bmc_username"), self.host_secret(name, "bmc_password")
-        return Target(name, planned.bmc_address, planned.bmc_port, username, password)
+        planned, login = self.planned(name), self._bmc_login(name)
+        return Target(name, planned.bmc_address, planned.bmc_port, login.username, login.password)
+
+    def _bmc_login(self, name: str) -> Credential:
+        """Of the host's variables, which Ansible decrypted; nothing is written back to them."""
+        if self._credentials is None:
+            self._credentials = Credentials({KEY: self.host_value(self.hosts[0], KEY)}, "group_vars/all/secrets.yml")
+        mine = {key: os.environ.get(ENVIRONMENT[key]) or self.host_value(name, key) for key in DEFAULTS}
+        return self._credentials.of(name, self.planned(name).bmc_address, mine)
 
     def tell(self, line: str) -> None:
         """One line of progress on the screen."""

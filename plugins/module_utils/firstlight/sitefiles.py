@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import netaddr
 
+from .csvfile import read_csv
 from .errors import InputError
 from .profile import Profile
-from .yamlfile import YamlFile, read_yaml
+from .yamlfile import SchemaFile, read_yaml
 
 _COUNT = {"type": "integer", "minimum": 0}
 _PART: dict[str, Any] = {
@@ -183,10 +185,14 @@ def normal_mac(text: str) -> str:
     return str(mac)
 
 
-def load_fleet(path: Path | str, profiles: dict[str, Profile]) -> Fleet:
-    """The fleet file, hosts and expanded ranges; every host unique by name, BMC, MAC, tag and place."""
-    file = read_yaml(path)
+def load_fleet(path: Path | str, profiles: Mapping[str, Profile] | None) -> Fleet:
+    """The fleet file, YAML or a table (``*.csv``): hosts and expanded ranges.
+
+    Every host is unique by name, BMC, MAC, tag and place, and has one of the profiles (None: they are not looked at).
+    """
+    file: SchemaFile = read_csv(path) if Path(path).suffix.lower() == ".csv" else read_yaml(path)
     file.check(FLEET_SCHEMA)
+    _refuse_overlaps(file)
     planned: list[tuple[PlannedHost, str]] = []
     for number, row in enumerate(file.data.get("hosts") or []):
         planned.append((_one_host(file, number, row), file.where(["hosts", number])))
@@ -195,14 +201,14 @@ def load_fleet(path: Path | str, profiles: dict[str, Profile]) -> Fleet:
     if not planned:
         raise InputError("no host is planned; add hosts: or ranges:", str(path))
     for host, where in planned:
-        if host.profile not in profiles:
+        if profiles is not None and host.profile not in profiles:
             known = ", ".join(sorted(profiles))
             raise InputError(f"host {host.name}: unknown profile {host.profile!r}; known are {known}", where)
     _refuse_duplicates(planned)
     return Fleet(site=file.data["site"], hosts=[host for host, _ in planned])
 
 
-def _one_host(file: YamlFile, number: int, row: dict[str, Any]) -> PlannedHost:
+def _one_host(file: SchemaFile, number: int, row: dict[str, Any]) -> PlannedHost:
     key: list[str | int] = ["hosts", number]
     try:
         address = str(netaddr.IPAddress(row["bmc_address"]))
@@ -218,16 +224,11 @@ def _one_host(file: YamlFile, number: int, row: dict[str, Any]) -> PlannedHost:
     return PlannedHost(**{**row, "bmc_address": address, "mac": mac})
 
 
-def _one_range(file: YamlFile, number: int, row: dict[str, Any]) -> list[PlannedHost]:
+def _one_range(file: SchemaFile, number: int, row: dict[str, Any]) -> list[PlannedHost]:
     where = file.where(["ranges", number])
     before, first, last, after = re.split(r"\[(\d+):(\d+)\]", row["names"])  # the schema saw to its form
     count = int(last) - int(first) + 1
-    try:
-        start, end = (netaddr.IPAddress(part.strip()) for part in row["bmc_addresses"].split("-"))
-    except (netaddr.AddrFormatError, ValueError):
-        raise InputError(
-            f"bmc_addresses {row['bmc_addresses']!r} is no range; it looks like 10.0.1.11-10.0.1.18", where
-        ) from None
+    start, end = _first_last(file, number, row)
     between = int(end) - int(start) + 1
     if start.version != end.version or between < 1 or count < 1:
         what = f"names {row['names']}" if count < 1 else f"bmc_addresses {row['bmc_addresses']}"
@@ -249,6 +250,33 @@ def _one_range(file: YamlFile, number: int, row: dict[str, Any]) -> list[Planned
         PlannedHost(name, row["rack"], unit, address, row["profile"], row.get("bmc_port", 443))
         for name, unit, address in zip(names, units, addresses, strict=True)
     ]
+
+
+def _first_last(file: SchemaFile, number: int, row: dict[str, Any]) -> tuple[netaddr.IPAddress, netaddr.IPAddress]:
+    try:
+        first, last = (netaddr.IPAddress(part.strip()) for part in row["bmc_addresses"].split("-"))
+    except (netaddr.AddrFormatError, ValueError):
+        raise InputError(
+            f"bmc_addresses {row['bmc_addresses']!r} is no range; it looks like 10.0.1.11-10.0.1.18",
+            file.where(["ranges", number]),
+        ) from None
+    return first, last
+
+
+def _refuse_overlaps(file: SchemaFile) -> None:
+    """Two ranges must not share BMCs; told by their names, which says more than the first host that they share."""
+    seen: list[tuple[netaddr.IPAddress, netaddr.IPAddress, int, dict[str, Any]]] = []
+    for number, row in enumerate(file.data.get("ranges") or []):
+        first, last = _first_last(file, number, row)
+        for start, end, other, earlier in seen:
+            if row.get("bmc_port", 443) == earlier.get("bmc_port", 443) and first <= end and start <= last:
+                shared = "-".join(dict.fromkeys((str(max(first, start)), str(min(last, end)))))
+                raise InputError(
+                    f"range {row['names']} overlaps range {earlier['names']} ({file.where(['ranges', other])}): "
+                    f"both have {shared}",
+                    file.where(["ranges", number]),
+                )
+        seen.append((first, last, number, row))
 
 
 def _refuse_duplicates(planned: list[tuple[PlannedHost, str]]) -> None:

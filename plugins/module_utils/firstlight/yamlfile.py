@@ -15,7 +15,40 @@ from .findings import shorten
 MAX_BYTES = 16 * 1024 * 1024
 
 
-class YamlFile:
+class SchemaFile:
+    """A file of plain values (``data``) that people write. ``where(path)``: "file:line" of a value."""
+
+    path: Path
+    data: Any
+
+    def where(self, path: Sequence[str | int] = ()) -> str:
+        raise NotImplementedError
+
+    def check(self, schema: dict[str, Any]) -> None:
+        """Validate against a JSON schema; the first error becomes an InputError with file, line and key."""
+        if self.data is None:
+            raise InputError("is empty; see the example site for what belongs in it", str(self.path))
+        errors = jsonschema.Draft202012Validator(schema).iter_errors(self.data)
+        try:
+            error = min(errors, key=_order, default=None)
+        except RecursionError:
+            raise InputError("a value contains itself (an alias within its anchor)", str(self.path)) from None
+        if error is None:
+            return
+        path = list(error.absolute_path)
+        key = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
+        message = str(error.schema.get("x-hint") or error.message)
+        if error.validator == "additionalProperties":
+            known = ", ".join(error.schema.get("properties", {}))
+            extra = next(k for k in error.instance if k not in error.schema.get("properties", {}))
+            path, message = [*path, extra], f"unknown key {extra!r}; known are {known}"
+        elif error.schema.get("x-hint"):
+            message = f"{shorten(repr(error.instance), 80)} is not right; {message}"
+        message = shorten(message, 300)
+        raise InputError(f"{key}: {message}" if key else message, self.where(path))
+
+
+class YamlFile(SchemaFile):
     """One YAML document. ``data``: plain Python values. ``where(path)``: "file:line" of a value."""
 
     def __init__(self, path: Path, text: str) -> None:
@@ -71,44 +104,25 @@ class YamlFile:
             line, node = found[0].start_mark.line, found[1]
         return f"{self.path}:{line + 1}"
 
-    def check(self, schema: dict[str, Any]) -> None:
-        """Validate against a JSON schema; the first error becomes an InputError with file, line and key."""
-        if self.data is None:
-            raise InputError("is empty; see the example site for what belongs in it", str(self.path))
-        errors = jsonschema.Draft202012Validator(schema).iter_errors(self.data)
-        try:
-            error = min(errors, key=_order, default=None)
-        except RecursionError:
-            raise InputError("a value contains itself (an alias within its anchor)", str(self.path)) from None
-        if error is None:
-            return
-        path = list(error.absolute_path)
-        key = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
-        message = str(error.schema.get("x-hint") or error.message)
-        if error.validator == "additionalProperties":
-            known = ", ".join(error.schema.get("properties", {}))
-            extra = next(k for k in error.instance if k not in error.schema.get("properties", {}))
-            path, message = [*path, extra], f"unknown key {extra!r}; known are {known}"
-        elif error.schema.get("x-hint"):
-            message = f"{shorten(repr(error.instance), 80)} is not right; {message}"
-        message = shorten(message, 300)
-        raise InputError(f"{key}: {message}" if key else message, self.where(path))
-
 
 def _order(error: jsonschema.ValidationError) -> tuple[int, bool, str]:
     """Outermost first; of one place a key that does not belong before one that is missing: it is that one misspelt."""
     return len(error.absolute_path), error.validator != "additionalProperties", str(list(error.absolute_path))
 
 
-def read_yaml(path: Path | str) -> YamlFile:
-    """Read one YAML file written by people; InputError names what is wrong with it."""
-    path = Path(path)
+def read_text(path: Path) -> str:
+    """The text of one file written by people; InputError when it is none."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"larger than {MAX_BYTES} bytes; is this the right file?", str(path))
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise InputError("not a UTF-8 text file", str(path)) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
-    return YamlFile(path, text)
+
+
+def read_yaml(path: Path | str) -> YamlFile:
+    """Read one YAML file written by people; InputError names what is wrong with it."""
+    path = Path(path)
+    return YamlFile(path, read_text(path))
