@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from firstlight.bmc.boot import ensure_pxe_first, many
+from firstlight.bmc.boot import ensure_pxe_first
+from firstlight.bmc.control import many
 from firstlight.bmc.errors import BmcError
 from firstlight.bmc.hardware import Record
 from firstlight.findings import Finding, blocking

@@ -11,10 +11,12 @@ import pytest
 from bmc_product_lab import PASSWORD, PROJECT, USER, BmcLab
 from redfish import redfish_client
 
-from firstlight.bmc.boot import Change, ensure_pxe_first, many, power, set_one_time_pxe
+from firstlight.bmc.boot import ensure_pxe_first, set_one_time_pxe
 from firstlight.bmc.client import BmcClient
+from firstlight.bmc.control import Change, many
 from firstlight.bmc.discover import discover
 from firstlight.bmc.errors import AuthFailed, Refused, Unreachable
+from firstlight.bmc.power import power
 from firstlight.bmc.transport import tls_context
 from firstlight.bmc.triage import peers_of, triage
 from firstlight.findings import Finding
@@ -218,7 +220,7 @@ def test_power(lab: BmcLab) -> None:
         assert power(bmc, "off") == Change(True, "On", "Off")
         assert power(bmc, "off") == Change(False, "Off", "Off")
         assert power(bmc, "restart") == Change(True, "Off", "On")
-        with pytest.raises(ValueError, match="action 'explode' is none of on, off, restart"):
+        with pytest.raises(ValueError, match="action 'explode' is none of on, off, shutdown, restart"):
             power(bmc, "explode")
         power(bmc, "off")
 

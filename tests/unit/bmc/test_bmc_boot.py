@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from bmc_server import Answer, FakeBmc, error
 
-from firstlight.bmc.boot import Change, ensure_pxe_first, power, set_one_time_pxe
+from firstlight.bmc.boot import ensure_pxe_first, set_one_time_pxe
 from firstlight.bmc.client import BmcClient
+from firstlight.bmc.control import Change
 from firstlight.bmc.errors import HalfAnswering, NotReady, Refused
+from firstlight.bmc.power import power
 from firstlight.bmc.transport import tls_context
 
 SYSTEM = "/redfish/v1/Systems/1"

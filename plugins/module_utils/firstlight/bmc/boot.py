@@ -1,35 +1,16 @@
-"""Boot order, one-time PXE and power over Redfish: each does nothing when it is already so."""
+"""Boot order and one-time PXE over Redfish: each does nothing when it is already so, and reads back what it set."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-from .client import DEADLINE, ROOT, BmcClient, Resource
-from .errors import BmcError, HalfAnswering, NotReady, Refused
+from ..findings import Finding
+from .client import BmcClient, Resource
+from .control import Change, system_of
+from .errors import HalfAnswering, Refused
 from .fetch import read_collection
-from .pool import WORKERS, Target, run
 from .values import dig, link, rows, text
-
-_T = TypeVar("_T")
-
-# What to ask for, in the order of preference; BMCs differ in what they offer.
-_RESETS = {
-    "on": ("On", "ForceOn"),
-    "off": ("ForceOff",),
-    "restart": ("ForceRestart", "PowerCycle", "GracefulRestart"),
-}
-_ALREADY = {"on": "PSU501", "off": "PSU502"}  # "Server is already powered ON / OFF."
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a function did, or would do in check mode. before and after: plain values for a diff."""
-
-    changed: bool
-    before: Any
-    after: Any
 
 
 def ensure_pxe_first(client: BmcClient, nic_fqdd: str, check: bool = False) -> Change:
@@ -37,7 +18,7 @@ def ensure_pxe_first(client: BmcClient, nic_fqdd: str, check: bool = False) -> C
 
     check: say what would change, change nothing. Raises BmcError; Refused when the NIC has no PXE boot option.
     """
-    path, system = _system(client)
+    path, system = system_of(client)
     order = dig(system, "Boot", "BootOrder")
     if not isinstance(order, list) or not all(isinstance(entry, str) for entry in order):
         raise HalfAnswering(f"GET {path}: tells no boot order")
@@ -47,90 +28,55 @@ def ensure_pxe_first(client: BmcClient, nic_fqdd: str, check: bool = False) -> C
     before = [names.get(entry, entry) for entry in order]
     new = [wanted, *(entry for entry in order if entry != wanted)]
     after = [names.get(entry, entry) for entry in new]
-    if wanted in (_first(order), _first(_pending(client, system))):
+    if wanted in (_first(order), _first(dig(_pending_boot(client, system), "BootOrder"))):
         return Change(False, before, before)
     if check:
         return Change(True, before, after)
 
     def stands() -> bool:
-        return (
-            _first(dig(_system(client)[1], "Boot", "BootOrder")) == wanted or _first(_pending(client, system)) == wanted
-        )
+        now = system_of(client)[1]
+        return wanted in (_first(dig(now, "Boot", "BootOrder")), _first(dig(_pending_boot(client, now), "BootOrder")))
 
     _set_boot(client, path, system, {"BootOrder": new}, stands, "boot order")
     return Change(True, before, after)
 
 
-def set_one_time_pxe(client: BmcClient, check: bool = False) -> Change:
-    """Make the next boot, and only that, come from the network. before, after: the override."""
-    path, system = _system(client)
+def set_one_time_pxe(client: BmcClient, check: bool = False, nic_fqdd: str = "") -> Change:
+    """Make the next boot, and only that, come from the network. before, after: the override.
+
+    nic_fqdd: the NIC that must boot; where the BIOS does not let it, there is a warning among the findings, since the
+    override then does nothing.
+    """
+    path, system = system_of(client)
     wanted = {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once"}
     before = _override(system)
-    if before == wanted:
-        return Change(False, before, before)
+    findings = _pxe_in_bios(client, system, nic_fqdd) if nic_fqdd else ()
+
+    def stands(now: Resource) -> bool:
+        return wanted in (_override(now), _override({"Boot": _pending_boot(client, now)}))
+
+    if stands(system):
+        return Change(False, wanted, wanted, findings)
     if check:
-        return Change(True, before, wanted)
-    _set_boot(client, path, system, wanted, lambda: _override(_system(client)[1]) == wanted, "one-time PXE boot")
-    return Change(True, before, wanted)
+        return Change(True, before, wanted, findings)
+    _set_boot(client, path, system, wanted, lambda: stands(system_of(client)[1]), "one-time PXE boot")
+    return Change(True, before, wanted, findings)
 
 
-def power(client: BmcClient, action: str, check: bool = False) -> Change:
-    """Switch the server: action is on, off or restart. before, after: On, Off, or what the BMC says.
-
-    A restart of a server that is off switches it on. "Already on" is success without a change.
-    """
-    if action not in _RESETS:
-        raise ValueError(f"action {action!r} is none of {', '.join(_RESETS)}")
-    path, system = _system(client)
-    before = text(system, "PowerState")
-    if action == "restart" and before == "Off":
-        action = "on"
-    after = "Off" if action == "off" else "On"
-    if action != "restart" and before == after:
-        return Change(False, before, before)
-    if check:
-        return Change(True, before, after)
-    target = text(system, "Actions", "#ComputerSystem.Reset", "target") or f"{path}/Actions/ComputerSystem.Reset"
+def _pxe_in_bios(client: BmcClient, system: Resource, nic: str) -> tuple[Finding, ...]:
+    """A warning where Dell's BIOS attributes say that this NIC does not boot from the network."""
+    path = link(system, "Bios")
     try:
-        client.post(target, {"ResetType": _reset_type(client, system, action)})
-    except BmcError as error:
-        if _ALREADY.get(action, "-") not in error.codes:
-            raise
-        return Change(False, before, after)
-    return Change(True, before, after)
-
-
-def many(
-    targets: Iterable[Target],
-    function: Callable[[BmcClient], _T],
-    *,
-    ca_file: str,
-    workers: int = WORKERS,
-    deadline: float = DEADLINE,
-    on_result: Callable[[str, _T | BmcError], None] | None = None,
-) -> dict[str, _T | BmcError]:
-    """Do one of these with many BMCs at once, e.g. ``lambda bmc: power(bmc, "on")``.
-
-    By target name: what the function returned, or the BmcError that came of it. Bounded in time, see pool.run.
-    on_result is called in this thread as they come.
-    """
-    results: dict[str, _T | BmcError] = {}
-
-    def keep(name: str, outcome: Any) -> None:
-        results[name] = outcome.error if outcome.error is not None else outcome.value
-        if on_result:
-            on_result(name, results[name])
-
-    run(targets, function, ca_file=ca_file, workers=workers, deadline=deadline, on_outcome=keep)
-    return results
-
-
-def _system(client: BmcClient) -> tuple[str, Resource]:
-    path = link(client.root, "Systems") or f"{ROOT}/Systems"
-    systems = read_collection(client, path)
-    if not systems:
-        raise NotReady(f"GET {path}: 200 without any system; a BMC that has just started says so")
-    return link(systems[0]), systems[0]
+        attributes = dig(client.get(path), "Attributes") if path else None
+    except Refused:
+        return ()
+    devices = [d for n in range(1, 17) if text(attributes, f"{(d := f'PxeDev{n}')}EnDis")]
+    enabled = {d: text(attributes, f"{d}Interface") for d in devices if text(attributes, f"{d}EnDis") == "Enabled"}
+    if not devices or nic in enabled.values():
+        return ()
+    how = ", ".join(f"{device} on {other}" for device, other in enabled.items()) or "none is enabled"
+    evidence = f"PXE devices in the BIOS: {how}; a one-time PXE boot of {nic} does nothing until one of them is {nic}"
+    return (Finding("boot", "warn", "bios.pxe_disabled", nic, evidence),)
 
 
 def _override(system: Resource) -> dict[str, str]:
@@ -146,13 +92,13 @@ def _first(order: Any) -> Any:
     return order[0] if isinstance(order, list) and order else None
 
 
-def _pending(client: BmcClient, system: Resource) -> Any:
-    """The boot order that waits for the next reset, on a BMC that keeps it in its settings object."""
+def _pending_boot(client: BmcClient, system: Resource) -> Any:
+    """What waits for the next reset, on a BMC that keeps it in its settings object."""
     settings = link(system, "@Redfish.Settings", "SettingsObject")
     if not settings:
         return None
     try:
-        return dig(client.get(settings), "Boot", "BootOrder")
+        return dig(client.get(settings), "Boot")
     except Refused:
         return None
 
@@ -189,21 +135,3 @@ def _set_boot(
         client.patch(settings, {"Boot": boot})
     if not stands():
         raise HalfAnswering(f"PATCH {path}: accepted, but the {what} reads back as it was")
-
-
-def _reset_type(client: BmcClient, system: Resource, action: str) -> str:
-    """A reset type that this BMC allows; Dell and HPE list them inline, Supermicro and DGX in ResetActionInfo."""
-    reset = dig(system, "Actions", "#ComputerSystem.Reset")
-    allowed = dig(reset, "ResetType@Redfish.AllowableValues")
-    info = text(reset, "@Redfish.ActionInfo")
-    if not isinstance(allowed, list) and info:
-        parameters = client.get(info).get("Parameters")
-        for parameter in parameters if isinstance(parameters, list) else []:
-            if text(parameter, "Name") == "ResetType":
-                allowed = dig(parameter, "AllowableValues")
-    if not isinstance(allowed, list):
-        return _RESETS[action][0]
-    for kind in _RESETS[action]:
-        if kind in allowed:
-            return kind
-    raise Refused(f"cannot {action}: it offers {', '.join(str(a) for a in allowed[:12])}")

@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 from redfish.rest.v1 import RetriesExhaustedError
 
 from .errors import AuthFailed, Blocked, BmcError, Busy, HalfAnswering, Refused, TimedOut, error_for
-from .transport import Adapter, Http, transport_error, was_dropped
+from .transport import Http, transport_error, was_dropped
 
 ROOT = "/redfish/v1"
 EXPAND = {"$expand": "*($levels=1)"}
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 20.0  # iDRACs were seen to take 18 s
 LOGOUT_SECONDS = 2.0
+UPLOAD_PAUSE = 30.0  # that a BMC may take no byte of an upload
 DEADLINE = 30.0
 
 Resource = dict[str, Any]
@@ -49,12 +50,14 @@ class BmcClient:
         self._until = time.monotonic() + deadline
         self._deadline = deadline
         self._request_seconds = request_seconds
-        self._adapter = Adapter(context)
-        self._http = Http(f"https://{host}:{port}", ca_file, self._adapter)
+        self._http = Http(f"https://{host}:{port}", ca_file, context)
         self._session_path: str | None = None
         self._stopped = False
         self._closing = False
         self.requests = 0
+        self.wrote = False  # something was sent that may have changed the server: not to be done again unasked
+        self.location = ""  # where the last change is carried out: the path of a task, a job or an image
+        self.name = ""  # of the host, where its user has many
         self.root: Resource = {}
 
     def __enter__(self) -> BmcClient:
@@ -76,11 +79,17 @@ class BmcClient:
             node = node.get(key) if isinstance(node, dict) else None
         return node is True
 
+    @property
+    def stopped(self) -> bool:
+        """True when its time is up, or somebody stopped it: nothing more will be answered."""
+        return self._stopped or time.monotonic() >= self._until
+
     def open(self) -> None:
         """Read the service root and log in: a session where there is room, basic authentication where there is none.
 
         The password is tried once: three refused ones within a minute make an iDRAC block our address.
         """
+        self._closing = False  # also to log in again, after the BMC was away
         try:
             self.root = self.get(ROOT)
         except AuthFailed as error:
@@ -118,18 +127,20 @@ class BmcClient:
         if self._closing and not force:
             return
         self._stopped = True
-        self._adapter.stop()
+        self._http.connection.stop()
 
     def get(self, path: str, expand: bool = False) -> Resource:
         """One resource; expand: with the members of a collection in it. Sent twice when the connection was dropped."""
         return self._answer("GET", path, args=EXPAND if expand else None)[0]
 
     def post(self, path: str, body: Resource) -> Resource:
-        """Run an action. Never sent twice."""
+        """Run an action. Never sent twice. Where it started a task, ``location`` has its path."""
+        self.wrote = True
         return self._answer("POST", path, body=body)[0]
 
     def patch(self, path: str, body: Resource) -> Resource:
         """Change a resource. Sent again only after an answer that asks for or refuses an ETag: that changed nothing."""
+        self.wrote = True
         try:
             return self._answer("PATCH", path, body=body)[0]
         except Refused as error:
@@ -143,6 +154,29 @@ class BmcClient:
             if error.status != 412:
                 raise
         return self._answer("PATCH", path, body=body, headers={"If-Match": "*"})[0]
+
+    def upload(self, path: str, stream: Any, content_type: str, seconds: float) -> Resource:
+        """POST a stream of bytes (it has a length) to a push URI of the UpdateService. Never sent twice.
+
+        path: may lie beside /redfish/v1 (Lenovo's does), on this BMC all the same. seconds: for the answer at the end.
+        """
+        if not path.startswith("/") or not _is_path(f"{ROOT}{path}"):
+            raise HalfAnswering(f"a push URI that is none: {path}")
+        self.wrote = True
+        doing, left = f"POST {path}", self._until - time.monotonic()
+        if left <= 0 or self._stopped:
+            raise self._late(doing)
+        self.requests += 1
+        timeout = (min(UPLOAD_PAUSE, left), min(seconds, left))
+        try:
+            response = self._http.send_stream(path, stream, content_type, timeout)
+        except Exception as error:
+            raise self._late(doing) if self._stopped else transport_error(error, doing) from None
+        data = _decode(response.content)
+        if not 200 <= response.status_code < 300:
+            raise self._clean(error_for("POST", path, response.status_code, data))
+        self.location = urlsplit(response.headers.get("location") or "").path
+        return data or {}
 
     def _start_session(self) -> None:
         path = _link(self.root, "Links", "Sessions") or f"{ROOT}/SessionService/Sessions"
@@ -179,6 +213,8 @@ class BmcClient:
             raise self._clean(error_for(method, path, response.status, data))
         if data is None:
             raise HalfAnswering(f"{method} {path}: {response.status} without a proper JSON object", response.status)
+        if method != "GET":
+            self.location = urlsplit(response.getheader("location") or "").path
         return data, response
 
     def _send(

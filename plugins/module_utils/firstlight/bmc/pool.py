@@ -67,14 +67,16 @@ def run(
     workers: int = WORKERS,
     deadline: float = DEADLINE,
     on_outcome: Callable[[str, Outcome], None] | None = None,
+    on_tick: Callable[[], None] | None = None,
 ) -> dict[str, Outcome]:
     """Log in to each BMC, do ``work`` with its client, log out; each on a thread of its own.
 
     A BMC that is unreachable is tried once more, after the others: with many connections at once a healthy one can
-    look so. Nothing else is tried again, a refused password least of all.
+    look so. Nothing else is tried again, a refused password least of all, nor work that has sent a change already.
 
     Whatever the BMCs do, this returns within deadline + 3 seconds for up to ``workers`` targets, and 5 seconds later
-    for each ``workers`` targets more. on_outcome is called in the caller's thread. InputError when the CA is unusable.
+    for each ``workers`` targets more. on_outcome is called in the caller's thread, and so is on_tick, many times
+    a second. InputError when the CA is unusable.
     """
     context = tls_context(ca_file)
     waiting = collections.deque(_Attempt(target, deadline, probes=2) for target in targets)
@@ -85,7 +87,9 @@ def run(
     def settle(attempt: _Attempt, value: Any, error: BmcError | None) -> None:
         now = time.monotonic()
         attempt.used += now - attempt.started
-        if isinstance(error, Unreachable) and attempt.probes > 1 and attempt.used + PROBE_PAUSE < deadline:
+        wrote = attempt.client is not None and attempt.client.wrote
+        again_allowed = attempt.probes > 1 and not wrote and attempt.used + PROBE_PAUSE < deadline
+        if isinstance(error, Unreachable) and again_allowed:
             again = _Attempt(attempt.target, deadline - attempt.used, attempt.probes - 1, attempt.begun)
             again.used, again.not_before = attempt.used, now + PROBE_PAUSE
             waiting.append(again)
@@ -109,6 +113,7 @@ def run(
             ca_file=ca_file,
             deadline=attempt.budget,
         )
+        attempt.client.name = target.name
         # A daemon: should a BMC manage to hold a thread for good, the program can still end.
         attempt.thread = threading.Thread(target=_work, args=(attempt, work, finished), daemon=True)
         running[target.name] = attempt
@@ -116,6 +121,8 @@ def run(
 
     try:
         while waiting or running:
+            if on_tick:
+                on_tick()
             now = time.monotonic()
             busy = sum(now - attempt.started < SLOT_SECONDS for attempt in running.values())
             for _ in range(len(waiting)):

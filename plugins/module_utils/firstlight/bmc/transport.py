@@ -1,4 +1,9 @@
-"""HTTPS to a BMC: always verified, bounded in size, and stoppable from another thread."""
+"""HTTPS to a BMC: always verified, bounded in size, and stoppable from another thread.
+
+The redfish package speaks through ``requests``, whose general machinery (cookies, pools, proxies, redirects, hooks)
+takes more CPU than all else that discovery does. Http gives the package a session that does only what a BMC needs,
+over one ``http.client`` connection that is kept alive.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,13 @@ import contextlib
 import http.client
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import requests
-import urllib3
 from redfish.rest.v1 import HttpClient
-from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPSConnection
-from urllib3.connectionpool import HTTPSConnectionPool
 
 from ..errors import InputError
 from .errors import BmcError, HalfAnswering, TimedOut, TlsFailed, Unreachable
@@ -27,6 +29,10 @@ class TooLarge(Exception):
     """A body is larger than MAX_BYTES."""
 
 
+class NoConnection(Exception):
+    """No TCP connection could be made; its cause says why."""
+
+
 def tls_context(ca_file: str | Path) -> ssl.SSLContext:
     """A context that trusts the site's CA and nothing else. Loading a CA costs ~65 ms of CPU: share it."""
     try:
@@ -36,73 +42,128 @@ def tls_context(ca_file: str | Path) -> ssl.SSLContext:
         raise InputError(f"the CA of the BMCs cannot be read: {reason}", str(ca_file)) from None
 
 
-class Adapter(HTTPAdapter):
-    """One BMC's connections, with a shared TLS context. Verification cannot be switched off."""
+class Connection(http.client.HTTPSConnection):
+    """The connection to one BMC, made when it is needed, and made again, with its TLS session, when it was lost.
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    connect_seconds, read_seconds: for TCP, and for each read of what follows; set before each request.
+    """
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext) -> None:
+        super().__init__(host, port, context=context)
         self.context = context
-        self.connections: list[HTTPSConnection] = []
-        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
+        self.connect_seconds = self.read_seconds = 5.0
+        self._resume: ssl.SSLSession | None = None
+        self._lock = threading.Lock()  # about self.sock: a socket closed here may be shut down by stop() there
 
-    def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **kwargs: Any) -> None:
-        super().init_poolmanager(connections, maxsize, block, ssl_context=self.context, **kwargs)
-        known = self.connections
-
-        class Connection(HTTPSConnection):
-            def connect(self) -> None:
-                known.append(self)
-                super().connect()
-
-        class Pool(HTTPSConnectionPool):
-            ConnectionCls = Connection
-
-        self.poolmanager.pool_classes_by_scheme = {"https": Pool}
-
-    def build_connection_pool_key_attributes(self, request: Any, verify: Any, cert: Any = None) -> Any:
-        host, pool = super().build_connection_pool_key_attributes(request, True, cert)
-        # The context has the CA already; naming it again would read the file for each connection.
-        kept = {k: v for k, v in pool.items() if k not in ("ca_certs", "ca_cert_dir")}
-        return host, {**kept, "cert_reqs": "CERT_REQUIRED"}
-
-    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        conn.cert_reqs = "CERT_REQUIRED"
-
-    def send(self, request: Any, *args: Any, **kwargs: Any) -> requests.Response:
-        """Send, and read the whole body here, so that its size is bounded."""
-        kwargs["stream"] = True
-        response = super().send(request, *args, **kwargs)
-        body = bytearray()
+    def connect(self) -> None:
         try:
-            for chunk in response.iter_content(65536):
-                body += chunk
-                if len(body) > MAX_BYTES:
-                    raise TooLarge
+            plain = socket.create_connection((self.host, self.port), self.connect_seconds)
+        except (OSError, UnicodeError) as error:
+            raise NoConnection from error
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.settimeout(self.read_seconds)
+        # No handshake yet: stop() must find the socket while it goes on.
+        tls = self.context.wrap_socket(
+            plain, server_hostname=self.host, do_handshake_on_connect=False, session=self._resume
+        )
+        with self._lock:
+            self.sock = tls
+        tls.do_handshake()
+
+    def close(self) -> None:
+        with self._lock:
+            sock, self.sock = self.sock, None
+            if isinstance(sock, ssl.SSLSocket):
+                with contextlib.suppress(OSError, ValueError):
+                    self._resume = sock.session or self._resume
+            self.sock = sock
+            super().close()
+
+    def ask(
+        self, method: str, path: str, body: str | bytes | None, headers: dict[str, str], timeout: tuple[float, float]
+    ) -> Answer:
+        """One request and its whole answer. Raises what the layers below raise; the connection is closed then."""
+        self.connect_seconds, self.read_seconds = timeout
+        if self.sock is not None:
+            self.sock.settimeout(timeout[1])
+        try:
+            self.request(method, path, body.encode() if isinstance(body, str) else body, headers)
+            response = self.getresponse()
+        except BaseException:
+            self.close()
+            raise
+        content = b""
+        try:
+            content = response.read(MAX_BYTES + 1)
+            if len(content) > MAX_BYTES:
+                raise TooLarge
+            if response.length:  # http.client finds an early end only when it is not told how much to read
+                raise http.client.IncompleteRead(content, response.length)
         except BaseException as error:
-            response.close()
+            self.close()
             # iDRAC8 never ends the body of some refusals; their status says enough.
-            if response.status_code < 400 or not isinstance(error, requests.RequestException):
+            if response.status < 400 or not isinstance(error, OSError | http.client.HTTPException):
                 raise
-        response._content = bytes(body)
-        return response
+        if response.will_close:
+            self.close()
+        return Answer(response.status, response.reason, response.headers, content)
 
     def stop(self) -> None:
-        """Wake whoever waits on one of these connections; may be called from any thread."""
-        for connection in list(self.connections):
-            with contextlib.suppress(OSError, AttributeError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+        """Wake whoever waits on this connection; may be called from any thread."""
+        with self._lock, contextlib.suppress(OSError, AttributeError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+
+
+class Answer:
+    """What the redfish package needs of a requests.Response."""
+
+    def __init__(self, status: int, reason: str, headers: Any, content: bytes) -> None:
+        self.status_code = status
+        self.reason = reason
+        self.headers = headers  # an email.message.Message: names in any case
+        self.content = content
+
+
+class _Session:
+    """What the redfish package needs of a requests.Session. No environment, no redirects, no retries, no cookies."""
+
+    def __init__(self, base: str, connection: Connection) -> None:
+        self._base = base
+        self._connection = connection
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        data: str | bytes | None = None,
+        headers: dict[str, str],
+        timeout: tuple[float, float],
+        params: str | None = None,
+        **_unused: Any,
+    ) -> Answer:
+        path = url[len(self._base) :]
+        if params:
+            path = f"{path}{'&' if '?' in path else '?'}{params}"
+        headers["Accept-Encoding"] = "identity"
+        return self._connection.ask(method, path, data, headers, timeout)
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 class Http(HttpClient):
-    """The redfish package's client: no redirects (they would carry the token elsewhere), no environment, no retries."""
+    """The redfish package's client, over one Connection. Redirects would carry the token elsewhere: none is followed.
 
-    def __init__(self, url: str, ca_file: str, adapter: Adapter) -> None:
-        super().__init__(base_url=url, cafile=ca_file, max_retry=0, check_connectivity=False, https_adapter=adapter)
-        self._session.trust_env = False
-        self._session.headers["Accept-Encoding"] = "identity"
+    A client is for one thread at a time.
+    """
 
-    def _rest_request(self, *args: Any, **kwargs: Any) -> Any:
-        kwargs["allow_redirects"] = False
-        return super()._rest_request(*args, **kwargs)
+    def __init__(self, url: str, ca_file: str, context: ssl.SSLContext) -> None:
+        super().__init__(base_url=url, cafile=ca_file, max_retry=0, check_connectivity=False)
+        self._session.close()
+        parts = urlsplit(url)
+        self.connection = Connection(parts.hostname or "", parts.port or 443, context)
+        self._session = _Session(url, self.connection)
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -140,12 +201,12 @@ def transport_error(error: BaseException, doing: str) -> BmcError:
         return TlsFailed(f"its certificate is not trusted: {reason}")
     if has(TooLarge):
         return HalfAnswering(f"{doing}: the answer is larger than {MAX_BYTES} bytes")
-    if has(requests.ConnectTimeout):  # urllib3's own is also the base of "connection refused"
-        return Unreachable("no answer to a TCP connection")
-    if has(urllib3.exceptions.NewConnectionError):
+    if has(NoConnection):
+        if has(TimeoutError):
+            return Unreachable("no answer to a TCP connection")
         reasons = [e.strerror for e in parts if isinstance(e, OSError) and e.errno and e.strerror]
         return Unreachable(reasons[0].lower() if reasons else "no connection")
-    if has(requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError, TimeoutError):
+    if has(TimeoutError):
         return TimedOut(f"{doing}: accepted the connection, no answer in time")
     if has(http.client.RemoteDisconnected):
         return HalfAnswering(f"{doing}: closed the connection instead of answering")
@@ -154,6 +215,6 @@ def transport_error(error: BaseException, doing: str) -> BmcError:
     tls = has(ssl.SSLError)
     if tls:
         return TlsFailed(f"TLS fails: {getattr(tls, 'reason', None) or tls}")
-    if has(requests.exceptions.ChunkedEncodingError, http.client.HTTPException, urllib3.exceptions.HTTPError):
+    if has(http.client.HTTPException):
         return HalfAnswering(f"{doing}: the answer is not proper HTTP")
     return HalfAnswering(f"{doing}: {type(error).__name__}")
