@@ -84,14 +84,42 @@ class Connection(http.client.HTTPSConnection):
     ) -> Answer:
         """One request and its whole answer. Raises what the layers below raise; the connection is closed then."""
         self.connect_seconds, self.read_seconds = timeout
+        if self.sock is not None and self._was_closed():
+            self.close()
         if self.sock is not None:
             self.sock.settimeout(timeout[1])
         try:
             self.request(method, path, body.encode() if isinstance(body, str) else body, headers)
-            response = self.getresponse()
+            return self._answer()
         except BaseException:
             self.close()
             raise
+
+    def upload(self, path: str, stream: Any, headers: dict[str, str], timeout: tuple[float, float]) -> Answer:
+        """POST len(stream) bytes, read from it block by block. timeout: for each block, and for the answer."""
+        self.connect_seconds, self.read_seconds = min(timeout), timeout[0]
+        self.close()  # a kept connection that just died would take the upload with it
+        try:
+            self.request("POST", path, stream, {**headers, "Content-Length": str(len(stream))})
+            self.sock.settimeout(timeout[1])
+            return self._answer()
+        except BaseException:
+            self.close()
+            raise
+
+    def _was_closed(self) -> bool:
+        """True when the BMC closed the kept connection meanwhile, or sent what nobody asked for."""
+        try:
+            self.sock.settimeout(0)
+            self.sock.recv(1)
+        except ssl.SSLWantReadError:
+            return False
+        except (OSError, ValueError):
+            pass
+        return True
+
+    def _answer(self) -> Answer:
+        response = self.getresponse()
         content = b""
         try:
             content = response.read(MAX_BYTES + 1)
@@ -158,12 +186,19 @@ class Http(HttpClient):
     A client is for one thread at a time.
     """
 
+    _session: Any
+
     def __init__(self, url: str, ca_file: str, context: ssl.SSLContext) -> None:
         super().__init__(base_url=url, cafile=ca_file, max_retry=0, check_connectivity=False)
         self._session.close()
         parts = urlsplit(url)
         self.connection = Connection(parts.hostname or "", parts.port or 443, context)
         self._session = _Session(url, self.connection)
+
+    def send_stream(self, path: str, stream: Any, content_type: str, timeout: tuple[float, float]) -> Answer:
+        """POST a stream of known length without reading it into memory, which the package cannot."""
+        headers = self._get_req_headers({"Content-Type": content_type, "Accept-Encoding": "identity"})
+        return self.connection.upload(path, stream, headers, timeout)
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
