@@ -118,7 +118,7 @@ def reconnect(client: BmcClient, seconds: float, pause: float = PAUSE) -> None:
         except AuthFailed:
             raise
         except BmcError as error:
-            if time.monotonic() + pause >= until:
+            if client.stopped or time.monotonic() + pause >= until:
                 raise TimedOut(f"does not answer as it should after {seconds:g} s: {error.evidence}") from None
             time.sleep(pause)
         else:
