@@ -11,13 +11,16 @@ from firstlight.stages import admit
 
 
 class ActionModule(FleetAction):
-    _VALID_ARGS = frozenset({"stage", "event", "findings_from"})
+    _VALID_ARGS = frozenset({"stage", "event", "findings_from", "parts"})
 
     def work(self) -> dict[str, Any]:
         stage, event = self._task.args["stage"], self._task.args["event"]
-        if self._only_a_part(stage):
+        whole, part = self._wanted(stage)
+        if not (whole or part):
+            return {"admitted": [], "msg": f"{stage}: not asked for (--tags)"}
+        if not whole:
             admission = admit(self.ledger, stage, self.hosts)
-            said = f"{stage}: only a part runs (--tags); nothing is recorded"
+            said = f"{stage}: only a part runs (--tags, --skip-tags); nothing is recorded"
             return {"admitted": admission.admitted, "left_out": admission.left_out, "msg": said}
         if event == "open":
             admission = self.open_stage(stage)
@@ -28,10 +31,16 @@ class ActionModule(FleetAction):
         findings = {name: self._findings(name, stage, register) for name in self.hosts}
         return {"msg": self.close_stage(stage, findings, {})}
 
-    def _only_a_part(self, stage: str) -> bool:
-        """With --tags or --skip-tags that leave a part of the stage out, the stage has not been passed by it."""
-        wanted, skipped = set(self.variables["ansible_run_tags"]), set(self.variables["ansible_skip_tags"])
-        return bool(skipped) or not wanted & {"all", stage}
+    def _wanted(self, stage: str) -> tuple[bool, bool]:
+        """Whether --tags and --skip-tags ask for the whole stage, and whether for a part of it at least."""
+        parts = self._task.args.get("parts") or []
+
+        def of_a_part(tags: list[str]) -> bool:
+            return any(tag == part or tag.startswith(f"{part}_") for tag in tags for part in parts)
+
+        run = list(self.variables["ansible_run_tags"])
+        all_of_it = not {"all", "tagged", stage}.isdisjoint(run)
+        return all_of_it and not of_a_part(list(self.variables["ansible_skip_tags"])), all_of_it or of_a_part(run)
 
     def _findings(self, name: str, stage: str, register: str | None) -> list[Finding]:
         if register is None:  # every task of the stage went well: that is the finding

@@ -11,7 +11,8 @@ description:
   - Runs once, on the controller. Opening admits those hosts that passed the stages before and returns them;
     closing writes their findings to the ledger. A host whose task failed in between was noted by the callback
     plugin C(firstlight) with a finding of its own.
-  - When O(stage) is not wholly run (C(--tags) of a part), nothing is recorded.
+  - When only a part of O(stage) runs (C(--tags) or C(--skip-tags) of one of O(parts)), nothing is recorded. When
+    C(--tags) asks for nothing of it, no host is admitted.
 author: [Firstlight contributors]
 options:
   stage:
@@ -24,6 +25,10 @@ options:
     type: str
     required: true
     choices: [open, close]
+  parts:
+    description: Roles of the stage. Their names, and their names with an underscore and more, are tags of a part of it.
+    type: list
+    elements: str
   findings_from:
     description: With O(event=close), the registered variable of each host whose C(findings) are taken.
     type: str

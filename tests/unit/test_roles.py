@@ -134,7 +134,10 @@ def test_a_scenario_converges_the_role_on_both_debians(role):
     assert not re.search(r"that:\s*(-\s*)?true\s*$", verify, re.MULTILINE)
 
 
-def test_each_of_a_roles_tags_admits_hosts_to_configure(role):
+def test_each_role_is_a_part_of_configure_with_its_tags(role):
     play = load(ROOT / "playbooks/configure.yml")[0]
-    admitting = next(task for task in play["tasks"] if "fleet_stage" in task)
-    assert {role.name, f"{role.name}_install", f"{role.name}_configure"} <= set(admitting["tags"])
+    stages = [task["fleet_stage"] for task in play["tasks"] if "fleet_stage" in task]
+    assert [role.name in stage["parts"] for stage in stages] == [True, True]
+    include = next(t for t in play["tasks"] if t.get("ansible.builtin.include_role", {}).get("name") == role.name)
+    assert include["tags"] == [role.name, f"{role.name}_install", f"{role.name}_configure"]
+    assert include["ansible.builtin.include_role"]["apply"]["tags"] == [role.name]
