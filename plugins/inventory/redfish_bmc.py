@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import os
-import re
-import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleError, AnsibleParserError
-from ansible.parsing.vault import AnsibleVaultError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
 try:
     from firstlight.bmc.discover import Target, discover
     from firstlight.bmc.hardware import Record
     from firstlight.bmc.judge_rest import pxe_nic
+    from firstlight.bmc.known import (
+        REFUSED,
+        age,
+        from_entries,
+        group_name,
+        is_fresh,
+        limited_to,
+        merge,
+        not_asked,
+        to_entries,
+    )
+    from firstlight.bmc.progress import Progress
+    from firstlight.credentials import ENVIRONMENT, Credentials
     from firstlight.errors import FirstlightError, InputError
     from firstlight.inventory_error import Refusal
     from firstlight.profile import Profile
-    from firstlight.sitefiles import Fleet, PlannedHost, load_fleet, load_profiles
+    from firstlight.secretsfile import read_secrets
+    from firstlight.sitefiles import PlannedHost, load_fleet, load_profiles
 
     MISSING_LIBRARY = ""
 except ImportError as error:
     MISSING_LIBRARY = str(error)
+    FirstlightError = AnsibleError
 
 DOCUMENTATION = r"""
 name: redfish_bmc
@@ -41,7 +51,7 @@ description:
   - What the BMCs said is kept in the inventory cache. A BMC that fails later keeps its last good hardware, marked
     stale, with its new condition.
   - "Groups: C(fleet), and below it C(rack_NAME); C(profile_NAME); C(bmc_ok), and C(bmc_failed) with
-    C(bmc_CONDITION) below it; C(state_NAME)."
+    C(bmc_CONDITION) below it; C(bmc_not_asked); C(state_NAME)."
   - "Variables of a host: C(planned) (its row of the fleet file), C(bmc_address), C(bmc_port), C(rack), C(unit),
     C(service_tag), C(profile) (the whole profile), C(pxe_mac), C(bmc_condition), C(bmc_record), C(ledger_state).
     Variables of the group C(fleet): C(site), C(ledger_url), C(bmc_ca_file)."
@@ -56,7 +66,9 @@ options:
     required: true
     choices: [redfish_bmc]
   fleet:
-    description: The fleet file. Relative paths, here and below, start at the folder of this file.
+    description:
+      - The fleet file, YAML or, with a name that ends in C(.csv), a table.
+      - Relative paths, here and below, start at the folder of this file.
     type: str
     default: fleet.yml
   profiles:
@@ -68,16 +80,20 @@ options:
     type: str
     required: true
   secrets:
-    description: YAML file, usually vaulted, that holds C(bmc_username) and C(bmc_password).
+    description:
+      - YAML file, usually vaulted, that holds C(bmc_username) and C(bmc_password).
+      - "Where they differ, C(bmc_credentials) beside them: a list of C({addresses: 10.10.1.0/24, username: ...,
+        password: ...}), where C(addresses) is a network, a first and last address (C(10.10.1.11-10.10.1.18)) or one
+        address, or C({host: NAME, username: ..., password: ...}). The most exact entry wins."
     type: str
     default: group_vars/all/secrets.yml
   username:
-    description: User name on the BMCs. Overrides the one in O(secrets).
+    description: User name on the BMCs. Overrides C(bmc_username) in O(secrets).
     type: str
     env:
       - name: FIRSTLIGHT_BMC_USERNAME
   password:
-    description: Password on the BMCs. Overrides the one in O(secrets). Do not write it here, unless vaulted.
+    description: Password on the BMCs. Overrides C(bmc_password) in O(secrets). Do not write it here, unless vaulted.
     type: str
     env:
       - name: FIRSTLIGHT_BMC_PASSWORD
@@ -89,8 +105,11 @@ options:
   refresh:
     description:
       - Whom to ask. V(never) asks nobody and tells what the cache holds. V(missing) asks the BMCs of which nothing
-        good is known, and everyone after C(meta=refresh_inventory) and with C(--flush-cache). V(always) asks everyone
-        each time that the inventory is read.
+        good is known, or nothing since O(cache_timeout), and everyone after C(meta=refresh_inventory) and with
+        C(--flush-cache). V(always) asks everyone each time that the inventory is read.
+      - "Everyone is whom C(--limit) can mean, when it names hosts of the fleet, C(rack_NAME), C(profile_NAME) or
+        C(state_NAME). The other BMCs are not asked then: hosts outside the limit have what is known of them, or the
+        condition C(not_asked). Patterns and other groups may mean anyone, then everyone is asked."
     type: str
     choices: [never, missing, always]
     default: missing
@@ -110,6 +129,10 @@ options:
     description: How many seconds each BMC has for everything.
     type: float
     default: 30
+  progress_seconds:
+    description: When asking takes longer than this, say so often how far it is.
+    type: float
+    default: 5
 """
 
 EXAMPLES = r"""
@@ -150,6 +173,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         return bool(super().verify_file(path)) and str(path).endswith(SUFFIXES)
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+        try:
+            self.read_site(inventory, loader, path, cache)
+            states = self._states()
+            limit = limited_to(context.CLIARGS.get("subset"), self.fleet, states)
+            records = self.records(use_cache=cache, limit=limit)
+            self._fill(records, states)
+        except FirstlightError as error:
+            raise Refusal(str(error)) from None
+
+    def read_site(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+        """Read the options, the fleet and the profiles; asks nobody. FirstlightError when they are wrong."""
         super().parse(inventory, loader, path, cache)
         if MISSING_LIBRARY:
             raise AnsibleParserError(
@@ -160,115 +194,118 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         unknown = sorted(set(map(_plain, config)) - set(self._options))
         if unknown:
             known = ", ".join(sorted(self._options))
-            raise Refusal(f"{self.path}: unknown option {unknown[0]!r}; known are {known}")
-        try:
-            profiles = load_profiles(self._path_option("profiles"))
-            fleet = load_fleet(self._path_option("fleet"), profiles)
-            key = self.get_cache_key(path)
-            records = self._records(fleet, key, use_cache=cache)
-            self._fill(fleet, profiles, records, self._states())
-        except FirstlightError as error:
-            raise Refusal(str(error)) from None
+            raise InputError(f"unknown option {unknown[0]!r}; known are {known}", str(self.path))
+        self.profiles = load_profiles(self._path_option("profiles"))
+        self.fleet = load_fleet(self._path_option("fleet"), self.profiles)
+        self.key = self.get_cache_key(path)
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
-    def _records(self, fleet: Fleet, key: str, use_cache: bool) -> dict[str, Record]:
-        """A record of every host: what is known where that will do, else what its BMC says now."""
-        known = self._known(fleet, key, use_cache)
-        asked = [host for host in fleet.hosts if self._must_ask(known.get(host.name), use_cache)]
+    def records(
+        self,
+        use_cache: bool = True,
+        limit: set[str] | None = None,
+        refresh: str | None = None,
+        on_record: Any = None,
+    ) -> dict[str, Record]:
+        """A record of every host: what is known where that will do, else what its BMC says now.
+
+        limit: ask at most these. refresh: instead of the option of that name; "now" asks also those that were asked a
+        moment ago, but for those that refused the password then.
+        """
+        flushed = bool(context.CLIARGS.get("flush_cache")) and not use_cache and self.key not in _learnt
+        refresh = refresh or ("flush" if flushed else self.get_option("refresh"))
+        known = self._known(use_cache)
+        asked = [
+            host
+            for host in self.fleet.hosts
+            if (limit is None or host.name in limit) and self._must_ask(known.get(host.name), use_cache, refresh)
+        ]
         if asked:
-            started = time.monotonic()
-            username, password = self._credential("username"), self._credential("password")
+            answers = self._ask(asked, on_record)
+            for name, record in answers.items():
+                known[name] = merge(record, known.get(name))
+            self._keep(known)
+        why = "refresh is never" if refresh == "never" else "it is outside the limit"
+        return {host.name: known.get(host.name) or not_asked(host.name, why) for host in self.fleet.hosts}
+
+    def _ask(self, hosts: list[PlannedHost], on_record: Any) -> dict[str, Record]:
+        targets = self._targets(hosts)
+        tell = self._tell if on_record is None else lambda line: None
+        with Progress(len(targets), tell, self.get_option("progress_seconds")) as progress:
+
+            def keep(record: Record) -> None:
+                progress.add(record)
+                if on_record:
+                    on_record(record)
+
             answers = discover(
-                [Target(h.name, h.bmc_address, h.bmc_port, username, password) for h in asked],
+                targets,
                 ca_file=str(self._path_option("ca_file")),
                 workers=max(1, self.get_option("workers")),
                 deadline=max(1.0, self.get_option("host_deadline")),
+                on_record=keep,
             )
-            for name, record in answers.items():
-                known[name] = _merge(record, known.get(name))
-            counts = ", ".join(f"{n} {c}" for c, n in Counter(r.condition for r in answers.values()).most_common())
-            self.display.vv(f"redfish_bmc: asked {len(asked)} BMCs in {time.monotonic() - started:.1f} s: {counts}")
-            self._keep(fleet, key, known)
-        nobody = Record("", "unreachable", "not asked yet: refresh is never", "", 0.0)
-        return {host.name: known.get(host.name) or nobody for host in fleet.hosts}
+        self.display.vv(f"redfish_bmc: {progress.line()}")
+        return answers
 
-    def _known(self, fleet: Fleet, key: str, use_cache: bool) -> dict[str, Record]:
-        """Records from the cache, and from earlier in this run; those of another BMC address are worth nothing."""
+    def _tell(self, line: str) -> None:
+        """On the error stream: what ansible-inventory prints on the other one is read by programs."""
+        self.display.display(f"redfish_bmc: {line}", stderr=True)
+
+    def _targets(self, hosts: list[PlannedHost]) -> list[Target]:
+        """Where and how to log in. The passwords stay here: no host variable ever holds one."""
+        given = {f"bmc_{name}": _plain(self.get_option(name) or "") for name in ("username", "password")}
+        path = self._path_option("secrets")
+        secrets: dict[str, Any] = {}
+        if not all(given.values()) or path.exists():
+            secrets = read_secrets(path, self.loader, " and ".join(ENVIRONMENT.values()))
+        credentials = Credentials(secrets, str(path))
+        credentials.refuse_unknown_hosts(host.name for host in self.fleet.hosts)
+        targets = []
+        for host in hosts:
+            login = credentials.of(host.name, host.bmc_address, given)
+            targets.append(Target(host.name, host.bmc_address, host.bmc_port, login.username, login.password))
+        return targets
+
+    def _known(self, use_cache: bool) -> dict[str, Record]:
+        """Records from the cache, and from earlier in this run.
+
+        Also when the cache is flushed: then everyone (within the limit) is asked, see _must_ask, and whoever does not
+        answer keeps its last good hardware.
+        """
         stored: dict[str, Any] = {}
-        flushed = bool(context.CLIARGS.get("flush_cache")) and key not in _learnt and not use_cache
-        if self.get_option("cache") and not flushed:
+        if self.get_option("cache"):
             try:
-                cached = self._cache.get(key)
+                cached = self._cache.get(self.key)
             except (AnsibleError, KeyError, TypeError, ValueError):
                 cached = None  # damaged; asking everyone makes it anew
             if isinstance(cached, dict) and cached.get("version") == CACHE_VERSION:
                 hosts = cached.get("hosts")
                 stored.update(hosts if isinstance(hosts, dict) else {})
-        stored.update(_learnt.get(key, {}))
-        known = {}
-        for host in fleet.hosts:
-            entry = stored.get(host.name)
-            if not isinstance(entry, dict) or entry.get("bmc") != _bmc_of(host):
-                continue
-            try:
-                known[host.name] = Record.from_dict(entry.get("record"))
-            except (TypeError, ValueError):
-                continue  # written by another version, or by hand
-        return known
+        stored.update(_learnt.get(self.key, {}))
+        return from_entries(self.fleet, stored)
 
-    def _keep(self, fleet: Fleet, key: str, known: dict[str, Record]) -> None:
-        hosts = {
-            host.name: {"bmc": _bmc_of(host), "record": known[host.name].to_dict()}
-            for host in fleet.hosts
-            if host.name in known
-        }
-        _learnt[key] = hosts
+    def _keep(self, known: dict[str, Record]) -> None:
+        hosts = to_entries(self.fleet, known)
+        _learnt[self.key] = hosts
         if self.get_option("cache"):
             # Also after refresh_inventory, whose parse(cache=False) means: do not read it. A new object, because
             # only what differs from what was read is written.
-            self._cache[key] = {"version": CACHE_VERSION, "hosts": hosts}
+            self._cache[self.key] = {"version": CACHE_VERSION, "hosts": hosts}
 
-    def _must_ask(self, record: Record | None, use_cache: bool) -> bool:
-        refresh = self.get_option("refresh")
+    def _must_ask(self, record: Record | None, use_cache: bool, refresh: str) -> bool:
         if refresh == "never":
             return False
-        if record is None:
+        if record is None or refresh == "flush":
             return True
-        if 0 <= _age(record) < self.get_option("fresh_seconds"):
+        if is_fresh(record, self.get_option("fresh_seconds")) and (refresh != "now" or record.condition in REFUSED):
             return False
-        if not use_cache or refresh == "always":
+        if not use_cache or refresh in ("always", "now"):
             return True
-        return record.condition != "ok" and bool(self.get_option("retry"))
-
-    def _credential(self, name: str) -> str:
-        """username or password: the option or its environment variable, else from the secrets file."""
-        given = self.get_option(name)
-        if given:
-            return _plain(given)
-        path = self._path_option("secrets")
-        key, variable = f"bmc_{name}", f"FIRSTLIGHT_BMC_{name.upper()}"
-        data: Any = None
-        if path.exists():
-            try:
-                data = self.loader.load_from_file(str(path), cache="none")
-            except AnsibleVaultError:
-                raise InputError(
-                    f"cannot be decrypted; give its password with --vault-password-file, or set {variable}", str(path)
-                ) from None
-            except AnsibleError as error:
-                vaulted = "vault" in str(error).lower()
-                raise InputError(
-                    f"cannot be decrypted; give its password with --vault-password-file, or set {variable}"
-                    if vaulted
-                    else "cannot be read as YAML",
-                    str(path),
-                ) from None
-        value = data.get(key) if isinstance(data, dict) else None
-        if value in (None, ""):
-            verb = "edit" if path.exists() else "create"
-            raise InputError(f"{key} is missing; add it with ansible-vault {verb} {path}, or set {variable}", str(path))
-        return _plain(value)
+        # The cache's own clock starts anew whenever one record in it changes.
+        too_old = self.get_option("cache") and 0 < self.get_option("cache_timeout") < age(record)
+        return too_old or (record.condition != "ok" and bool(self.get_option("retry")))
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
@@ -293,10 +330,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         text = _plain(option)
         return str(ledger_url(text if "://" in text else str(Path(text).expanduser()), self.path.parent))
 
-    def _fill(
-        self, fleet: Fleet, profiles: dict[str, Profile], records: dict[str, Record], states: dict[str, str]
-    ) -> None:
-        add = self.inventory
+    def _fill(self, records: dict[str, Record], states: dict[str, str]) -> None:
+        add, fleet, profiles = self.inventory, self.fleet, self.profiles
         for group in ("fleet", "bmc_ok", "bmc_failed"):
             add.add_group(group)
         add.set_variable("fleet", "site", _plain(fleet.site))
@@ -315,6 +350,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._group(f"state_{state}", host.name)
             if record.condition == "ok":
                 self._group("bmc_ok", host.name)
+            elif record.condition == "not_asked":
+                self._group("bmc_not_asked", host.name, parent="fleet")
             else:
                 self._group(f"bmc_{record.condition}", host.name, parent="bmc_failed")
             variables = _variables(host, record, profiles[host.profile])
@@ -324,7 +361,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._construct(host.name, variables)
 
     def _group(self, name: str, host: str, parent: str = "") -> None:
-        group = self.inventory.add_group(re.sub(r"[^A-Za-z0-9_]", "_", name))
+        group = self.inventory.add_group(group_name(name))
         self.inventory.add_child(group, host)
         if parent:
             self.inventory.add_child(parent, group)
@@ -363,26 +400,6 @@ def _variables(host: PlannedHost, record: Record, profile: Profile) -> dict[str,
     if mac:
         variables["pxe_mac"] = mac
     return variables
-
-
-def _merge(new: Record, old: Record | None) -> Record:
-    """The new record; when it tells nothing about the hardware, with what was known before, marked stale."""
-    if new.hardware is None and old is not None and old.hardware is not None:
-        return dataclasses.replace(new, hardware=old.hardware, stale=True)
-    return new
-
-
-def _bmc_of(host: PlannedHost) -> str:
-    return f"{host.bmc_address} port {host.bmc_port}"
-
-
-def _age(record: Record) -> float:
-    """Seconds since the BMC was asked; negative when the record is from the future, or says nothing."""
-    try:
-        asked = datetime.datetime.fromisoformat(record.asked_at)
-        return (datetime.datetime.now(datetime.UTC) - asked).total_seconds()
-    except (TypeError, ValueError):
-        return -1.0
 
 
 def _plain(value: Any) -> str:

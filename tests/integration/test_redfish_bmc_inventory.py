@@ -152,7 +152,8 @@ def test_refresh_never(site: Site) -> None:
     site.write(refresh="never")
     before = asked(site.lab)
     inventory = site.inventory()
-    assert inventory["bmc_unreachable"]["hosts"] == ["n1", "n2", "n3", "n4"]
+    assert inventory["bmc_not_asked"]["hosts"] == ["n1", "n2", "n3", "n4"]
+    assert "bmc_failed" not in inventory
     assert hostvars(inventory, "n1")["bmc_record"]["evidence"] == "not asked yet: refresh is never"
     assert asked(site.lab) == before
 
@@ -251,14 +252,104 @@ def test_vaulted_secrets(site: Site) -> None:
 def test_a_missing_secret(site: Site) -> None:
     site.secrets.write_text(yaml.safe_dump({"bmc_username": USER}))
     assert site.parse_error() == (
-        f"{site.secrets}: bmc_password is missing; add it with ansible-vault edit {site.secrets}, "
+        f"{site.secrets}: bmc_password of n1 is missing; add it, or an entry in bmc_credentials, with ansible-vault, "
         "or set FIRSTLIGHT_BMC_PASSWORD"
     )
     site.secrets.unlink()
-    assert f"bmc_username is missing; add it with ansible-vault create {site.secrets}" in site.parse_error()
     del site.options["secrets"]
     site.write()
-    assert site.parse_error().startswith(f"{site.folder}/group_vars/all/secrets.yml: bmc_username is missing")
+    assert site.parse_error().startswith(f"{site.folder}/group_vars/all/secrets.yml: bmc_username of n1 is missing")
+
+
+def test_credentials_of_ranges_and_hosts(site: Site) -> None:
+    """Only the right one of four passwords is sent: any other would be a failed login."""
+    failed = [site.lab.counters(f"n{n}")["failed_logins"] for n in range(1, 5)]
+    site.secrets.write_text(
+        yaml.safe_dump(
+            {
+                "bmc_username": USER,
+                "bmc_password": PASSWORD,  # n4
+                "bmc_credentials": [
+                    {"addresses": "127.0.0.0/8", "password": "too wide"},
+                    {"addresses": f"{site.lab.address(1)}-{site.lab.address(3)}", "password": "too wide as well"},
+                    {"addresses": site.lab.address(1), "username": USER, "password": PASSWORD},
+                    {"host": "n2", "username": USER, "password": PASSWORD},
+                    {"addresses": f"{site.lab.address(2)}-{site.lab.address(3)}", "password": PASSWORD},
+                    {"host": "n4", "password": PASSWORD},
+                ],
+            }
+        )
+    )
+    inventory = site.inventory()
+    assert inventory["bmc_ok"]["hosts"] == ["n1", "n2", "n3", "n4"]
+    assert [site.lab.counters(f"n{n}")["failed_logins"] for n in range(1, 5)] == failed
+    kept = "".join(path.read_text() for path in (site.folder / "cache").iterdir())
+    assert PASSWORD not in kept + json.dumps(inventory)
+    assert "too wide" not in kept + json.dumps(inventory)
+
+
+def test_credentials_of_a_host_that_is_not_planned(site: Site) -> None:
+    site.secrets.write_text(
+        yaml.safe_dump(
+            {"bmc_username": USER, "bmc_password": PASSWORD, "bmc_credentials": [{"host": "n9", "password": "x"}]}
+        )
+    )
+    assert site.parse_error() == f"{site.secrets}: bmc_credentials[0]: host n9 is not in the fleet"
+
+
+def test_a_fleet_as_a_table(site: Site) -> None:
+    rows = [f"test,{h['name']},{h['rack']},{h['unit']},{h['bmc_address']},{h['bmc_port']},xe9680" for h in site.hosts]
+    table = "\n".join(["site,name,rack,unit,bmc_address,bmc_port,profile", *rows]) + "\n"
+    (site.folder / "fleet.csv").write_text(table)
+    site.write(fleet="fleet.csv")
+    (site.folder / "fleet.yml").unlink()
+    inventory = site.inventory()
+    assert inventory["bmc_ok"]["hosts"] == ["n1", "n2", "n3", "n4"]
+    assert hostvars(inventory, "n4")["rack"] == "r-2"
+    (site.folder / "fleet.csv").write_text(table.replace(",4,127.", ",4,270."))
+    assert f"{site.folder}/fleet.csv:5: host n4: bmc_address '270." in site.parse_error()
+
+
+def test_a_limited_run_asks_those_it_is_limited_to(site: Site) -> None:
+    site.write(fresh_seconds=0, refresh="always")
+    before = asked(site.lab)
+    first = site.inventory("--limit", "n1,rack_r_2")
+    after = asked(site.lab)
+    assert [now > then for now, then in zip(after, before, strict=True)] == [True, False, False, True]
+    assert first["bmc_ok"]["hosts"] == ["n1", "n4"]
+    site.inventory()
+    site.lab.fault("n2", "unreachable")
+    before = asked(site.lab)
+    site.inventory("--limit", "n1", "--flush-cache")
+    after = asked(site.lab)
+    assert [now > then for now, then in zip(after, before, strict=True)] == [True, False, False, False]
+    # a pattern may mean a group that only the answers make: everyone is asked, and n2 is found to be gone
+    assert site.inventory("--limit", "bmc_*")["bmc_unreachable"]["hosts"] == ["n2"]
+
+
+def test_progress_is_told_on_the_error_stream(site: Site) -> None:
+    site.write(progress_seconds=0.2)
+    site.lab.fault("n2", "hangs")
+    done = site.run("ansible-inventory", "--list")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["bmc_timed_out"]["hosts"]
+    assert "redfish_bmc: 3 of 4 BMCs done after" in done.stderr
+    assert "3 ok" in done.stderr
+
+
+def test_a_record_older_than_the_caches_time_out_is_asked_again(site: Site) -> None:
+    """Also when the cache as a whole was written a moment ago."""
+    first = site.inventory()
+    (path,) = (site.folder / "cache").iterdir()
+    kept = path.read_text()
+    asked_at = hostvars(first, "n2")["bmc_record"]["asked_at"]
+    before_n2, n2, after = kept.partition(site.lab.address(2) + " port")
+    assert asked_at in after
+    path.write_text(before_n2 + n2 + after.replace(asked_at, "2020-01-01T00:00:00+00:00", 1))
+    before = asked(site.lab)
+    site.inventory()
+    after = asked(site.lab)
+    assert [now > then for now, then in zip(after, before, strict=True)] == [False, True, False, False]
 
 
 @pytest.mark.parametrize(

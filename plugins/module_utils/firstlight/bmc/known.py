@@ -1,0 +1,93 @@
+"""What is known of the BMCs from earlier, and whom to ask again. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..sitefiles import Fleet, PlannedHost
+from .hardware import Record
+
+REFUSED = ("auth_failed", "blocked")
+FRESH_SECONDS = 60  # three wrong passwords in a minute make an iDRAC block the address that they came from
+
+
+def group_name(text: str) -> str:
+    """As Ansible wants the names of groups: letters, digits and underscores."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", text)
+
+
+def merge(new: Record, old: Record | None) -> Record:
+    """The new record; when it tells nothing about the hardware, with what was known before, marked stale."""
+    if new.hardware is None and old is not None and old.hardware is not None:
+        return dataclasses.replace(new, hardware=old.hardware, stale=True)
+    return new
+
+
+def not_asked(name: str, why: str) -> Record:
+    """The record of a BMC of which nothing is known."""
+    return Record(name, "not_asked", f"not asked yet: {why}", "", 0.0)
+
+
+def age(record: Record) -> float:
+    """Seconds since the BMC was asked; negative when the record is from the future, or says nothing."""
+    try:
+        asked = datetime.datetime.fromisoformat(record.asked_at)
+        return (datetime.datetime.now(datetime.UTC) - asked).total_seconds()
+    except (TypeError, ValueError):
+        return -1.0
+
+
+def is_fresh(record: Record, seconds: float = FRESH_SECONDS) -> bool:
+    return 0 <= age(record) < seconds
+
+
+def to_entries(fleet: Fleet, known: Mapping[str, Record]) -> dict[str, Any]:
+    """Records as plain values, for a cache."""
+    return {h.name: {"bmc": _bmc_of(h), "record": known[h.name].to_dict()} for h in fleet.hosts if h.name in known}
+
+
+def from_entries(fleet: Fleet, entries: Any) -> dict[str, Record]:
+    """Records from a cache, which anybody may have written; those of another BMC address are worth nothing."""
+    known: dict[str, Record] = {}
+    for host in fleet.hosts:
+        entry = entries.get(host.name) if isinstance(entries, Mapping) else None
+        if not isinstance(entry, Mapping) or entry.get("bmc") != _bmc_of(host):
+            continue
+        try:
+            known[host.name] = dataclasses.replace(Record.from_dict(entry.get("record")), name=host.name)
+        except (TypeError, ValueError):
+            continue  # written by another version, or by hand
+    return known
+
+
+def limited_to(limit: str | None, fleet: Fleet, states: Mapping[str, str]) -> set[str] | None:
+    """The planned hosts that Ansible's --limit can mean at most; None when that cannot be told, or there is no limit.
+
+    It is judged before the BMCs are asked and before other inventories are read. So only names of planned hosts, and
+    of groups that follow from the plan and the ledger, tell; a pattern, or the name of any other group, may mean
+    everyone. Exclusions (!) and intersections (&) only take hosts away.
+    """
+    terms = [term.strip() for term in re.split(r"[,:]", limit or "") if term.strip()]
+    names = {host.name for host in fleet.hosts}
+    groups: dict[str, set[str]] = {"all": names, "fleet": names}
+    for host in fleet.hosts:
+        for group in (f"rack_{host.rack}", f"profile_{host.profile}", f"state_{states.get(host.name, 'planned')}"):
+            groups.setdefault(group_name(group), set()).add(host.name)
+    found: set[str] = set()
+    positive = [term for term in terms if term[0] not in "!&"]
+    for term in positive:
+        if term in groups:
+            found |= groups[term]
+        elif term in names:
+            found.add(term)
+        elif term != "localhost":
+            return None
+    return found if positive else None
+
+
+def _bmc_of(host: PlannedHost) -> str:
+    return f"{host.bmc_address} port {host.bmc_port}"
