@@ -92,6 +92,20 @@ def test_the_table_and_the_details_name_host_place_part_evidence_and_action():
     assert "n1: rack r1 unit 4, FLB0001: reseat\n    gpu.missing, Video.Slot.6-1, 7 of 8 GPUs (reseat)" in shown
 
 
+@pytest.mark.parametrize("width", [120, 150, 200])
+def test_no_width_hides_a_reason_or_cuts_a_name(width):
+    name = "gpu-rack12-node034"
+    lost = Finding("nvme", "fail", "nvme.failed", "Disk.Bay.3:Enclosure.Internal.0-1", "Critical " * 40, "replace")
+    shown = report.text(report.build("lab", [story(name, findings=[lost], state="quarantined")], 1), width=width)
+    line = next(line for line in shown.splitlines() if "FLB0001" in line)
+    for said in (name, "r1/4", "not ready", "nvme.failed", "replace", "1.5"):
+        assert said in line
+    assert "…" not in shown
+    assert all(len(line) <= width for line in shown.splitlines())
+    details = shown[shown.index(f"{name}: rack") :].splitlines()[1:-2]
+    assert all(line.startswith("    ") for line in details if line)
+
+
 def test_hosts_that_are_ready_have_no_details():
     shown = report.text(report.build("lab", [story("n1")], 1), width=150)
     assert "rack r1 unit 4" not in shown

@@ -13,12 +13,17 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from .findings import Finding, blocking, highest_action
+from .errors import FirstlightError
+from .findings import Finding, blocking, highest_action, shorten
 from .ledger.store import STAGES, now
 from .policy import required_ready
+
+
+UNFINISHED = "verdict.unfinished"
 
 
 def host_report(story: dict[str, Any]) -> dict[str, Any]:
@@ -32,7 +37,7 @@ def host_report(story: dict[str, Any]) -> dict[str, Any]:
     if not ready and not reasons:
         begun = open_stage in stages
         said = f"{open_stage} was begun and not ended" if begun else f"{open_stage} was not reached"
-        reasons = [Finding("verdict", "unknown", "verdict.unfinished", evidence=said, action="retry")]
+        reasons = [Finding("verdict", "unknown", UNFINISHED, evidence=said, action="retry")]
         known += reasons
     return {
         "name": story["name"],
@@ -99,46 +104,71 @@ def build(
     }
 
 
+def could_be_met(report: dict[str, Any], judged: Iterable[str]) -> bool:
+    """Whether enough of the judged hosts are ready, or have nothing against them but stages that are to come."""
+    names = set(judged)
+    hopeful = [h for h in report["hosts"] if h["name"] in names and all(r["symptom"] == UNFINISHED for r in h["reasons"])]
+    return len(hopeful) >= report["policy"]["required"]
+
+
 def text(report: dict[str, Any], width: int = 150, colour: bool = False) -> str:
     """The report for people: a table, then what is wrong with each host that is not ready, then what it comes to."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, title="stages in seconds", title_justify="right", title_style="dim")
-    for heading in ("host", "rack/unit", "service tag", "stage", "state", "verdict"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("first reason", overflow="fold", ratio=1)
-    table.add_column("action", no_wrap=True)
-    for stage in STAGES:
-        table.add_column(stage, justify="right", no_wrap=True)
-    for host in report["hosts"]:
-        ready = host["verdict"] == "ready"
-        table.add_row(
-            host["name"],
-            f"{host['rack']}/{host['unit']}",
-            host["service_tag"] or "-",
-            host["stage"] or "-",
-            host["state"],
-            Text(host["verdict"], style="green" if ready else "bold red"),
-            Text(_first_reason(host)),
-            host["action"],
-            *(_seconds(host["seconds"].get(stage)) for stage in STAGES),
-        )
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=colour, color_system="standard" if colour else None)
-    console.print(table)
+    console.print(_table(report["hosts"], width))
     for host in report["hosts"]:
         if host["verdict"] != "ready":
-            console.print(_details(host))
+            _print_details(console, host)
     console.print(Text(summary(report)))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _details(host: dict[str, Any]) -> Text:
+_REASON_WIDTH = 18  # narrower than this, a symptom and its part cannot be read
+_GAP = 3
+
+
+def _table(hosts: list[dict[str, Any]], width: int) -> Table:
+    """A line per host; on a narrow screen without its state, and with the stages' seconds in one column."""
+    columns: dict[str, list[str]] = {
+        "host": [h["name"] for h in hosts],
+        "rack/unit": [f"{h['rack']}/{h['unit']}" for h in hosts],
+        "service tag": [h["service_tag"] or "-" for h in hosts],
+        "stage": [h["stage"] or "-" for h in hosts],
+        "state": [h["state"] for h in hosts],
+        "verdict": [h["verdict"] for h in hosts],
+        "first reason": [_first_reason(h) for h in hosts],
+        "action": [h["action"] for h in hosts],
+    }
+    seconds = {stage: [_seconds(h["seconds"].get(stage)) for h in hosts] for stage in STAGES}
+    taken = sum(max(map(len, (name, *values))) + _GAP for name, values in (columns | seconds).items())
+    reasons = max(map(len, ("first reason", *columns["first reason"])))
+    title = "stages in seconds"
+    if taken - reasons + min(reasons, _REASON_WIDTH) > width:
+        title = f"seconds: {', '.join(STAGES)}"
+        seconds = {"seconds": [" ".join(of_host) for of_host in zip(*seconds.values(), strict=True)]}
+        del columns["state"]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="right", title_style="dim")
+    for name in columns:
+        table.add_column(name, overflow="fold", no_wrap=name != "first reason")
+    for name in seconds:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in zip(*(columns | seconds).values(), strict=True):
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    return table
+
+
+_STYLES = {"ready": "green", "not ready": "bold red"}
+
+
+def _print_details(console: Console, host: dict[str, Any]) -> None:
     """A host that is not ready: where it stands, what to do, and every reason with its evidence."""
-    tag = host["service_tag"] or "service tag not known"
-    lines = [f"{host['name']}: rack {host['rack']} unit {host['unit']}, {tag}: {host['action']}"]
+    tag = shorten(host["service_tag"] or "service tag not known", 40)
+    console.print(Text(f"{host['name']}: rack {host['rack']} unit {host['unit']}, {tag}: {host['action']}"))
     for reason in host["reasons"]:
         parts = (reason["symptom"], reason["locator"], reason["evidence"])
-        lines.append(f"    {', '.join(part for part in parts if part)} ({reason['action']})")
-    return Text("\n".join(lines) + "\n")
+        line = Text(f"{', '.join(part for part in parts if part)} ({reason['action']})")
+        console.print(Padding(line, (0, 0, 0, 4)))
+    console.print()
 
 
 def summary(report: dict[str, Any]) -> str:
@@ -169,10 +199,14 @@ def _seconds(value: float | None) -> str:
 
 
 def write(report: dict[str, Any], folder: Path, name: str = "latest") -> None:
-    """Write NAME.json and NAME.txt, each whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_whole(folder / f"{name}.json", json.dumps(report, indent=2) + "\n")
-    _write_whole(folder / f"{name}.txt", text(report))
+    """Write NAME.json and NAME.txt, each whole or not at all; FirstlightError where that is not possible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_whole(folder / f"{name}.json", json.dumps(report, indent=2) + "\n")
+        _write_whole(folder / f"{name}.txt", text(report))
+    except OSError as error:
+        said = f"the report cannot be written to {folder}: {error.strerror}; free it, or name another reports_dir"
+        raise FirstlightError(said) from None
 
 
 def _write_whole(path: Path, content: str) -> None:
