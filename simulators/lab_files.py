@@ -114,7 +114,7 @@ def make_certificates(lab_dir: str | Path, lab: Lab) -> Path:
 
 
 def _issue(lab_dir: Path, lab: Lab) -> None:
-    authority = _authority(lab_dir)
+    ca = authority(lab_dir)
     wanted = {entry["name"]: entry["bmc_address"] for entry in lab["machines"]}
     if "listen" in lab.get("maas", {}):
         wanted["maas"] = split_address(lab["maas"]["listen"])[0]
@@ -125,19 +125,20 @@ def _issue(lab_dir: Path, lab: Lab) -> None:
         path = lab_dir / "tls" / f"{name}.pem"
         if made.get(name) == address and path.exists():
             continue
-        leaf = authority.issue_cert(address, "localhost" if name == "maas" else name, not_after=until)
+        leaf = ca.issue_cert(address, "localhost" if name == "maas" else name, not_after=until)
         write_atomic(path, leaf.private_key_and_cert_chain_pem.bytes(), 0o600)
         made[name] = address
     write_json(index_path, made, 0o600)
 
 
-def _authority(lab_dir: Path) -> trustme.CA:
+def authority(lab_dir: Path) -> trustme.CA:
+    """Return the lab's CA; make it, and ca.pem and ca.key, when there is none."""
     certificate, key = lab_dir / "ca.pem", lab_dir / "ca.key"
     if certificate.exists() and key.exists():
         return trustme.CA.from_pem(certificate.read_bytes(), key.read_bytes())
-    authority = trustme.CA(organization_name="Firstlight lab (simulated)")
-    write_atomic(key, authority.private_key_pem.bytes(), 0o600)
-    write_atomic(certificate, authority.cert_pem.bytes())
+    made = trustme.CA(organization_name="Firstlight lab (simulated)")
+    write_atomic(key, made.private_key_pem.bytes(), 0o600)
+    write_atomic(certificate, made.cert_pem.bytes())
     # What an older CA signed is of no use now.
     (lab_dir / "tls" / "index.json").unlink(missing_ok=True)
-    return authority
+    return made

@@ -54,7 +54,7 @@ class Access:
     def login(self, user: object, password: object, client: str) -> tuple[str, Session]:
         """Open a session and return its token. RedfishError when it may not be."""
         self._verify(user, password, client)
-        if len(self.sessions()) >= SESSIONS:
+        if len(self.sessions()) >= SESSIONS or self._machine.has("busy"):
             raise errors.too_many_sessions()
         self._number += 1
         token = secrets.token_hex(16)

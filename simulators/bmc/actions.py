@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from simulators.bmc import bios, errors, tree
+from simulators.bmc import bios, errors, lclog, tree
 from simulators.bmc.machine import BOOT_ORDER, Machine
 from simulators.bmc.power import Power
 from simulators.bmc.tree import MANAGER, ROOT, SYSTEM
-from simulators.bmc.tree_manager import JOBS
+from simulators.bmc.tree_manager import JOBS, LOGS
 from simulators.bmc.tree_system import BOOT_TARGETS, RESET_TYPES
 
 OVERRIDES = ("Disabled", "Once", "Continuous")
@@ -54,6 +54,10 @@ def _post(machine: Machine, power: Power, restart: Callable[[], None], path: str
     if path == f"{SYSTEM}/Actions/ComputerSystem.Reset":
         power.reset(_reset_type(body, RESET_TYPES))
         return Done(204)
+    if path == f"{LOGS}/Sel/Actions/LogService.ClearLog":
+        machine.sel_cleared = machine.log[-1]["id"] if machine.log else lclog.PAST
+        machine.changed()
+        return Done(204)
     if path == f"{MANAGER}/Actions/Manager.Reset":
         _reset_type(body, ("GracefulRestart",))
         restart()
@@ -95,7 +99,8 @@ def _patch(machine: Machine, path: str, body: dict[str, Any], headers: Mapping[s
     if path == bios.SETTINGS:
         return _patch_bios(machine, body)
     # iDRAC9 takes a boot override at the system only, iDRAC10 at the settings object only.
-    style = machine.entry.get("boot_settings", machine.settings.get("boot_settings", "reject"))
+    usual = "only" if machine.vendor == "dell-idrac10" else machine.settings.get("boot_settings", "reject")
+    style = machine.entry.get("boot_settings", usual)
     at_settings = path != SYSTEM
     boot = body.get("Boot")
     for name in body:

@@ -30,6 +30,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "GenericUsbBoot": ("Disabled", "Enabled"),
     "HttpDev1EnDis": ("Disabled", "Enabled"),
     "InternalUsb": ("On", "Off"),
+    "KernelDmaProtection": ("Disabled", "Enabled"),
     "LogicalProc": _SWITCH,
     "MemOpMode": ("OptimizerMode", "SpareMode", "MirrorMode"),
     "MemTest": ("Disabled", "Enabled"),
@@ -74,9 +75,14 @@ READ_ONLY: dict[str, Any] = {
 DEFAULTS: dict[str, Any] = {name: values[0] for name, values in CHOICES.items()} | READ_ONLY
 
 
+def is_setting(job: dict[str, Any]) -> bool:
+    """Say whether a job sets BIOS attributes; the others are updates."""
+    return bool(job.get("kind", "bios") == "bios")
+
+
 def job_waits(machine: Machine) -> bool:
     """Say whether a job waits for the next boot: until then nothing more can be set."""
-    return any(job["state"] in ("Scheduled", "Running") for job in machine.jobs)
+    return any(job["state"] in ("Scheduled", "Running") and is_setting(job) for job in machine.jobs)
 
 
 def set_pending(machine: Machine, attributes: Any) -> None:
@@ -111,11 +117,17 @@ def create_job(machine: Machine) -> str:
     return job_id
 
 
+def commit(machine: Machine) -> None:
+    """Let the next boot set what is pending, without a job of the client's making."""
+    if not any(job["state"] == "Scheduled" and is_setting(job) for job in machine.jobs):
+        create_job(machine)
+
+
 def delete_job(machine: Machine, job_id: str) -> bool:
     """Delete a job, and with one that waits its pending values; False when there is no such job."""
     for job in machine.jobs:
         if job["id"] == job_id:
-            if job["state"] == "Scheduled":
+            if job["state"] == "Scheduled" and is_setting(job):
                 machine.bios_pending = {}
             machine.jobs.remove(job)
             return True
@@ -125,7 +137,7 @@ def delete_job(machine: Machine, job_id: str) -> bool:
 def apply(machine: Machine) -> None:
     """Do what the BIOS does early in a boot: carry out the job that waits."""
     for job in machine.jobs:
-        if job["state"] == "Scheduled":
+        if job["state"] == "Scheduled" and is_setting(job):
             machine.bios |= machine.bios_pending
             machine.bios_pending = {}
             job.update(state="Completed", completed=machine.now().isoformat(), percent=100)

@@ -35,11 +35,13 @@ class RedfishError(Exception):
         }
         self.also = also
 
-    def body(self) -> dict[str, Any]:
-        """Return the whole error body."""
+    def body(self, dell: bool = True) -> dict[str, Any]:
+        """Return the whole error body; without Dell's own messages where the BMC is not a Dell."""
         entries = [self.entry]
         if self.also is not None:
             entries.append(self.also.entry)
+        if not dell:
+            entries = [entry | {"MessageId": _standard(entry["MessageId"])} for entry in entries]
         return {
             "error": {
                 "@Message.ExtendedInfo": entries,
@@ -47,6 +49,22 @@ class RedfishError(Exception):
                 "message": "A general error has occurred. See ExtendedInfo for more information",
             }
         }
+
+
+_STANDARD = {
+    "RAC0218": "SessionLimitExceeded",
+    "SYS518": "ServiceTemporarilyUnavailable",
+    "SYS446": "InternalError",
+    "SYS402": "OperationNotAllowed",
+    "SYS011": "ResourceInUse",
+    "RED007": "ActionParameterValueError",
+}
+
+
+def _standard(message_id: str) -> str:
+    """The standard's MessageId for one of Dell's."""
+    code = message_id.rpartition(".")[2]
+    return BASE + _STANDARD.get(code, "GeneralError") if message_id.startswith(BMC) else message_id
 
 
 def success() -> dict[str, Any]:
@@ -147,6 +165,11 @@ def malformed() -> RedfishError:
     )
 
 
+def bad_package() -> RedfishError:
+    """Return the error for a file that is no update package."""
+    return RedfishError(400, BMC + "RED007", "Unable to verify Update Package signature.", severity="Critical")
+
+
 def value_not_in_list(value: object, name: str) -> RedfishError:
     """Return the error for a value that the property does not allow."""
     return RedfishError(
@@ -199,6 +222,27 @@ def method_not_allowed() -> RedfishError:
         "Unable to complete the operation because the HTTP method used is not supported by the resource.",
         severity="Critical",
     )
+
+
+def needs_etag() -> RedfishError:
+    """Return the error for a change without If-Match, where the firmware insists on one."""
+    return RedfishError(
+        428,
+        "Ami.1.0.PreconditionHeaderMissing",
+        "The request did not provide the required precondition, such as an If-Match or If-None-Match header.",
+        severity="Critical",
+    )
+
+
+def blocked(status: int) -> RedfishError:
+    """Return what a BMC says that does not talk to this address for now."""
+    if status == 429:
+        return RedfishError(
+            429, BASE + "RequestLimitExceeded", "Too many requests from this address.", severity="Critical"
+        )
+    error = access_denied()
+    error.status = status
+    return error
 
 
 def stale() -> RedfishError:

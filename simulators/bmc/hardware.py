@@ -96,7 +96,7 @@ class Hardware:
                 Port(
                     f"NIC.Embedded.{number}-1-1",
                     f"NIC.Embedded.{number}-1",
-                    mac("70B5E8", self.index * 4 + number - 1),
+                    boot_mac(self.index, number),
                     f"Embedded NIC {number} Port 1 Partition 1",
                 )
                 for number in (1, 2)
@@ -164,6 +164,11 @@ def mac(vendor: str, number: int) -> str:
     """Return a MAC address in upper case: three octets of a vendor, and the number."""
     digits = f"{vendor}{number:06X}"
     return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
+
+
+def boot_mac(index: int, number: int = 1) -> str:
+    """Return the MAC address of Ethernet port `number` of the machine with this index."""
+    return mac("70B5E8", index * 4 + number - 1)
 
 
 def _in_letters(number: int, length: int) -> str:

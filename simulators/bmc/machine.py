@@ -15,6 +15,7 @@ from simulators.bmc import bios, faults, lclog
 from simulators.bmc.hardware import Hardware
 
 BOOT_ORDER = ("Boot0000", "Boot0001")  # the NIC, then the OS disk
+DEFAULT_VENDOR = "dell-idrac9"
 REQUEST_LOG = 1000
 RUN_LOG = 500  # log entries that are kept beyond the machine's made-up past
 BMC_UTC_OFFSET = datetime.timezone(datetime.timedelta(hours=-5))  # Dell's factory default is US Central
@@ -38,11 +39,13 @@ class Machine:
         self.boots: int = public.get("boots", 0)
         self.last_boot: str | None = public.get("last_boot")
         self.disk: dict[str, Any] | None = public.get("disk")
-        self.faults: dict[str, dict[str, float]] = (
+        self.vendor: str = entry.get("vendor", DEFAULT_VENDOR)
+        self.tags: dict[int, str] = lab.setdefault("_tags", _tags(lab))  # service tags of all machines, by index
+        self.faults: faults.Faults = (
             private["faults"] if "faults" in private else faults.from_lab(entry.get("faults", []))
         )
         self.born: float = private.get("born", time.time())
-        self.inventory_at: float = private.get("inventory_at", self.born - 3 * 86400)
+        self._inventory_at: float = private.get("inventory_at", self.born - 3 * 86400)
         self.reset_at: float = private.get("reset_at", self.born - 3 * 86400)
         self.booting: bool = private.get("booting", False)
         self.running: str | None = private.get("running")  # what answers the power button: "disk", "network" or nothing
@@ -53,8 +56,12 @@ class Machine:
         self.bios: dict[str, Any] = private.get("bios", {})  # only what differs from the defaults
         self.bios_pending: dict[str, Any] = private.get("bios_pending", {})
         self.jobs: list[dict[str, Any]] = private.get("jobs", [])
+        self.firmware: dict[str, str] = private.get("firmware", {})  # what updates put in place, by component
+        self.uploads: dict[str, dict[str, str]] = private.get("uploads", {})  # packages that wait for an update
+        self.sel_cleared: int = private.get("sel_cleared", 0)  # the newest entry that is cleared from the event log
         self.log: list[dict[str, Any]] = private.get("log", [])
         self.version: int = private.get("version", 1)  # counts changes; the number in ETags
+        self.new = not private
         self.counters: dict[str, int] = {"requests": 0, "writes": 0, "failed_logins": 0} | private.get("counters", {})
         self.requests: collections.deque[dict[str, Any]] = collections.deque(maxlen=REQUEST_LOG)
         self.phase = "ready"  # or, after a reset of the BMC: away, starting, empty
@@ -79,14 +86,38 @@ class Machine:
         """Return which part a fault took, or None when the machine does not have that fault."""
         return int(self.faults[fault][parameter]) if fault in self.faults else None
 
+    def begin(self, fault: str, values: dict[str, faults.Value]) -> None:
+        """Write into the event log what a fault that begins leaves there."""
+        if fault not in faults.EVENTS:
+            return
+        message_id, severity, _, category = faults.EVENTS[fault]
+        text, arguments = faults.event_text(fault, values)
+        created = self.now() - datetime.timedelta(hours=float(values.get("hours", 0)))
+        for _ in range(int(values.get("count", 1))):
+            self.record(message_id, text, arguments, severity, category, created)
+
+    @property
+    def inventory_at(self) -> float:
+        """When the BMC last took stock: at the last boot (seconds since 1970)."""
+        return self._inventory_at - 86400 * float(self.faults.get("old_inventory", {}).get("days", 0))
+
+    @inventory_at.setter
+    def inventory_at(self, moment: float) -> None:
+        self._inventory_at = moment
+
     def now(self) -> datetime.datetime:
         """What the BMC takes for the time."""
-        offset = self.faults.get("clock_wrong", {}).get("seconds", 0)
+        offset = float(self.faults.get("clock_wrong", {}).get("seconds", 0))
         return datetime.datetime.now(BMC_UTC_OFFSET).replace(microsecond=0) + datetime.timedelta(seconds=offset)
+
+    def bios_now(self) -> dict[str, Any]:
+        """Return what differs from the defaults now: what was set, and what a fault put there."""
+        wrong = self.faults.get("bios_wrong")
+        return self.bios | {str(wrong["attribute"]): wrong["value"]} if wrong else self.bios
 
     def bios_value(self, name: str) -> Any:
         """Return the current value of a BIOS attribute."""
-        return self.bios.get(name, bios.DEFAULTS.get(name))
+        return self.bios_now().get(name, bios.DEFAULTS.get(name))
 
     def record(
         self,
@@ -95,13 +126,14 @@ class Machine:
         arguments: tuple[str, ...] = (),
         severity: str = "OK",
         category: str = "Audit",
+        created: datetime.datetime | None = None,
     ) -> None:
-        """Write an entry into the Lifecycle log."""
+        """Write an entry into the Lifecycle log; created: when, if not now."""
         number = self.log[-1]["id"] + 1 if self.log else lclog.PAST + 1
         self.log.append(
             {
                 "id": number,
-                "created": self.now().isoformat(),
+                "created": (created or self.now()).isoformat(),
                 "message_id": message_id,
                 "message": message,
                 "arguments": list(arguments),
@@ -142,7 +174,7 @@ class Machine:
             {
                 "faults": self.faults,
                 "born": self.born,
-                "inventory_at": self.inventory_at,
+                "inventory_at": self._inventory_at,
                 "reset_at": self.reset_at,
                 "booting": self.booting,
                 "running": self.running,
@@ -151,12 +183,19 @@ class Machine:
                 "bios": self.bios,
                 "bios_pending": self.bios_pending,
                 "jobs": self.jobs,
+                "firmware": self.firmware,
+                "uploads": self.uploads,
+                "sel_cleared": self.sel_cleared,
                 "log": self.log,
                 "version": self.version,
                 "counters": self.counters,
             },
         )
         self.unsaved = False
+
+
+def _tags(lab: lab_files.Lab) -> dict[int, str]:
+    return {int(entry["index"]): str(entry["service_tag"]) for entry in lab["machines"]}
 
 
 def utc(moment: float) -> str:

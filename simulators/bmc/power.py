@@ -12,8 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from simulators.bmc import bios, errors
-from simulators.bmc.hardware import BOOT_NIC
+from simulators.bmc import bios, errors, parts, update
 from simulators.bmc.machine import Machine
 
 logger = logging.getLogger("simulators.bmc")
@@ -140,6 +139,7 @@ class Power:
         await asyncio.shield(self._run_hook("off"))
         await asyncio.sleep(float(machine.settings.get("boot_seconds", 2)))
         bios.apply(machine)
+        update.apply(machine)
         machine.boots += 1
         sources = self._sources()
         if machine.boot["enabled"] == "Once":
@@ -172,14 +172,11 @@ class Power:
     async def _pxe(self) -> str:
         """Ask the network what to boot; "none" too when the BIOS does not PXE, or the boot NIC has no network."""
         machine = self._machine
-        bios_allows = (
-            machine.bios_value("PxeDev1EnDis") == "Enabled" and machine.bios_value("PxeDev1Interface") == BOOT_NIC
-        )
-        if not bios_allows or machine.has("nic_missing") or machine.has("no_link"):
+        if not parts.can_pxe(machine):
             return "none"
         if self._world.pxe_url is None or self._world.client is None:
             return "none"
-        body = {"mac": machine.hardware.nics[0].mac.lower(), "service_tag": machine.hardware.service_tag}
+        body = {"mac": parts.nics(machine)[0].mac.lower(), "service_tag": machine.hardware.service_tag}
         for attempt in range(PXE_TRIES):
             try:
                 async with self._world.client.post(self._world.pxe_url, json=body) as response:

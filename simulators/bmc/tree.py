@@ -27,6 +27,9 @@ OK_ROLLUP = {"Health": "OK", "HealthRollup": "OK", "State": "Enabled"}
 _EXACT: dict[str, Builder] = {}
 _PATTERNS: dict[int, list[tuple[re.Pattern[str], Builder]]] = {}
 
+# What another generation of iDRAC says differently: vendor -> resource as built -> as it is there, or None.
+ADJUST: dict[str, Callable[[Machine, str, Resource], Resource | None]] = {}
+
 # The fault "half_answering": what such a BMC cannot say, and members of collections that are not there.
 _ERRORS = {f"{CHASSIS}/Thermal", f"{CHASSIS}/Power", f"{SYSTEM}/Processors/Video.Slot.27-1"}
 _GONE = {f"{SYSTEM}/Bios", f"{SYSTEM}/Storage/CPU.1/Drives/Disk.Bay.6:Enclosure.Internal.0-1"}
@@ -101,6 +104,8 @@ def lookup(machine: Machine, path: str) -> Resource:
             if match:
                 found = candidate(machine, *match.groups())
                 break
+    if found is not None and machine.vendor in ADJUST:
+        found = ADJUST[machine.vendor](machine, path, found)
     if found is None:
         raise errors.not_found(path)
     return found

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from simulators.bmc.hardware import DIMM_GIB, DIMMS, GPU_SLOTS
+from simulators.bmc import parts, tree_pcie
+from simulators.bmc.hardware import DIMM_GIB, GPU_SLOTS
 from simulators.bmc.machine import Machine
 from simulators.bmc.tree import CHASSIS, OK, SYSTEM, Resource, collection, head, ref, resource
-from simulators.bmc.tree_system import CORES, CPU_MODEL, gpus
+from simulators.bmc.tree_system import CORES, CPU_MODEL
 
 
 @resource(f"{SYSTEM}/Processors")
 def processors(machine: Machine) -> Resource:
     """CPUs, and among them the GPUs."""
-    ids = ["CPU.Socket.1", "CPU.Socket.2", *(gpu.fqdd for gpu in gpus(machine))]
+    ids = ["CPU.Socket.1", "CPU.Socket.2", *(gpu.fqdd for gpu in parts.gpus(machine))]
     return collection(machine, f"{SYSTEM}/Processors", "Processor", "Processors Collection", ids)
 
 
@@ -45,7 +46,7 @@ def processor(machine: Machine, fqdd: str) -> Resource | None:
             "TotalThreads": 2 * CORES,
             "TurboState": "Enabled",
         }
-    for gpu in gpus(machine):
+    for gpu in parts.gpus(machine):
         if gpu.fqdd == fqdd:
             socket = "CPU.Socket.1" if GPU_SLOTS[gpu.number] < 25 else "CPU.Socket.2"
             return head(path, "Processor", "v1_18_0", fqdd, "Represents the properties of the GPU") | {
@@ -58,14 +59,15 @@ def processor(machine: Machine, fqdd: str) -> Resource | None:
                             "CPUAffinity@odata.count": 1,
                         }
                     },
+                    "PCIeDevice": tree_pcie.link_to(machine, path)[0],
                 },
-                "FirmwareVersion": "96.00.A5.00.01",
+                "FirmwareVersion": parts.version(machine, "gpu"),
                 "Manufacturer": "NVIDIA Corporation",
                 "Model": "NVIDIA H100 80GB HBM3",
                 "PartNumber": "692-2G520-0200-000",
                 "ProcessorType": "GPU",
                 "SerialNumber": gpu.serial,
-                "Status": dict(OK),
+                "Status": parts.gpu_status(machine, gpu),
             }
     return None
 
@@ -73,7 +75,7 @@ def processor(machine: Machine, fqdd: str) -> Resource | None:
 @resource(f"{SYSTEM}/Memory")
 def memory(machine: Machine) -> Resource:
     """The DIMMs."""
-    ids = [f"DIMM.Socket.{slot}" for slot in DIMMS]
+    ids = [f"DIMM.Socket.{slot}" for slot in parts.dimms(machine)]
     return collection(machine, f"{SYSTEM}/Memory", "Memory", "Memory Devices Collection", ids)
 
 
@@ -81,7 +83,7 @@ def memory(machine: Machine) -> Resource:
 def dimm(machine: Machine, fqdd: str) -> Resource | None:
     """One DIMM."""
     slot = fqdd.removeprefix("DIMM.Socket.")
-    if slot not in DIMMS:
+    if slot not in parts.dimms(machine):
         return None
     return head(f"{SYSTEM}/Memory/{fqdd}", "Memory", "v1_17_0", f"DIMM {slot}") | {
         "CapacityMiB": DIMM_GIB * 1024,
@@ -94,5 +96,5 @@ def dimm(machine: Machine, fqdd: str) -> Resource | None:
         "PartNumber": "HMCG94AGBRA177N",
         "RankCount": 2,
         "SerialNumber": machine.hardware.serial(f"dimm{slot}", 8),
-        "Status": dict(OK),
+        "Status": parts.dimm_status(machine, slot),
     }

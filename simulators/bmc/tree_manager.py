@@ -1,18 +1,15 @@
-"""Redfish tree of a simulated iDRAC9: Managers, logs, jobs, sessions' service and firmware."""
+"""Redfish tree of a simulated iDRAC9: Managers, logs, and the service that hands out sessions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from simulators.bmc import lclog
-from simulators.bmc.hardware import BIOS_VERSION, BMC_VERSION, BOSS, PSUS
+from simulators.bmc import lclog, parts
 from simulators.bmc.machine import Machine, local
-from simulators.bmc.tree import CHASSIS, MANAGER, OK, OK_ROLLUP, ROOT, SYSTEM, Resource, collection, head, ref, resource
-from simulators.bmc.tree_system import gpus, nics
+from simulators.bmc.tree import CHASSIS, MANAGER, OK, ROOT, SYSTEM, Resource, collection, head, ref, resource
 
 LOGS = f"{MANAGER}/LogServices"
 JOBS = f"{MANAGER}/Oem/Dell/Jobs"
-FIRMWARE = f"{ROOT}/UpdateService/FirmwareInventory"
 
 
 @resource(f"{ROOT}/Managers")
@@ -34,7 +31,7 @@ def manager(machine: Machine) -> Resource:
         "DateTime": machine.now().isoformat(),
         "DateTimeLocalOffset": machine.now().isoformat()[-6:],
         "EthernetInterfaces": ref(f"{MANAGER}/EthernetInterfaces"),
-        "FirmwareVersion": BMC_VERSION,
+        "FirmwareVersion": parts.version(machine, "bmc"),
         "LastResetTime": local(machine.born),
         "Links": {
             "ManagerForChassis": [ref(CHASSIS)],
@@ -90,6 +87,9 @@ def log_service(machine: Machine, name: str) -> Resource | None:
     if name not in titles:
         return None
     return head(f"{LOGS}/{name}", "LogService", "v1_4_0", titles[name]) | {
+        "Actions": {"#LogService.ClearLog": {"target": f"{LOGS}/{name}/Actions/LogService.ClearLog"}}
+        if name == "Sel"
+        else {},
         "DateTime": machine.now().isoformat(),
         "DateTimeLocalOffset": machine.now().isoformat()[-6:],
         "Entries": ref(f"{LOGS}/{name}/Entries"),
@@ -126,7 +126,7 @@ def _entries(machine: Machine, name: str) -> list[dict[str, Any]]:
     everything = lclog.entries(machine.born, machine.log)
     if name == "Lclog":
         return everything
-    return [entry for entry in everything if entry["category"] == "SystemHealth"]
+    return [entry for entry in everything if entry["category"] == "SystemHealth" and entry["id"] > machine.sel_cleared]
 
 
 @resource(f"{LOGS}/*/Entries")
@@ -146,116 +146,6 @@ def log_entry(machine: Machine, name: str, number: str) -> Resource | None:
     return _entry(name, found[0]) if found and name in ("Lclog", "Sel") else None
 
 
-def _job(machine: Machine, job_id: str) -> dict[str, Any] | None:
-    return next((job for job in machine.jobs if job["id"] == job_id), None)
-
-
-def _text(job: dict[str, Any]) -> tuple[str, str]:
-    done = job["state"] == "Completed"
-    return ("PR19", "Job completed successfully.") if done else ("JCP001", "Task successfully scheduled.")
-
-
-@resource(JOBS)
-def dell_jobs(machine: Machine) -> Resource:
-    """The job queue."""
-    return collection(machine, JOBS, "DellJob", "JobQueue", [job["id"] for job in machine.jobs])
-
-
-@resource(f"{JOBS}/*")
-def dell_job(machine: Machine, job_id: str) -> Resource | None:
-    """One job, in Dell's own words."""
-    job = _job(machine, job_id)
-    if job is None:
-        return None
-    message_id, message = _text(job)
-    return head(f"{JOBS}/{job_id}", "DellJob", "v1_4_0", "Configure: BIOS.Setup.1-1", "Job Instance") | {
-        "ActualRunningStartTime": job["completed"],
-        "ActualRunningStopTime": job["completed"],
-        "CompletionTime": job["completed"],
-        "EndTime": "TIME_NA",
-        "JobState": job["state"],
-        "JobType": "BIOSConfiguration",
-        "Message": message,
-        "MessageArgs": [],
-        "MessageArgs@odata.count": 0,
-        "MessageId": message_id,
-        "PercentComplete": job["percent"],
-        "StartTime": job["created"],
-        "TargetSettingsURI": None,
-    }
-
-
-@resource(f"{ROOT}/JobService")
-def job_service(machine: Machine) -> Resource:
-    """The standard way to the job queue."""
-    return head(f"{ROOT}/JobService", "JobService", "v1_0_4", "Job Service") | {
-        "DateTime": machine.now().isoformat(),
-        "Jobs": ref(f"{ROOT}/JobService/Jobs"),
-        "ServiceEnabled": True,
-        "Status": dict(OK),
-    }
-
-
-@resource(f"{ROOT}/JobService/Jobs")
-def standard_jobs(machine: Machine) -> Resource:
-    """The job queue."""
-    return collection(machine, f"{ROOT}/JobService/Jobs", "Job", "Job Collection", [job["id"] for job in machine.jobs])
-
-
-@resource(f"{ROOT}/JobService/Jobs/*")
-def standard_job(machine: Machine, job_id: str) -> Resource | None:
-    """One job, in the standard's words."""
-    job = _job(machine, job_id)
-    if job is None:
-        return None
-    message_id, message = _text(job)
-    return head(f"{ROOT}/JobService/Jobs/{job_id}", "Job", "v1_0_7", "ConfigBIOS:BIOS.Setup.1-1") | {
-        "EndTime": job["completed"],
-        "JobState": "Pending" if job["state"] == "Scheduled" else job["state"],
-        "JobStatus": "OK",
-        "Messages": [{"Message": message, "MessageArgs": [], "MessageId": f"IDRAC.2.8.{message_id}"}],
-        "Messages@odata.count": 1,
-        "PercentComplete": job["percent"],
-        "StartTime": job["created"],
-    }
-
-
-@resource(f"{ROOT}/TaskService")
-def task_service(machine: Machine) -> Resource:
-    """Jobs, seen as tasks."""
-    return head(f"{ROOT}/TaskService", "TaskService", "v1_2_0", "Task Service") | {
-        "DateTime": machine.now().isoformat(),
-        "ServiceEnabled": True,
-        "Status": dict(OK),
-        "Tasks": ref(f"{ROOT}/TaskService/Tasks"),
-    }
-
-
-@resource(f"{ROOT}/TaskService/Tasks")
-def tasks(machine: Machine) -> Resource:
-    """Jobs, seen as tasks."""
-    ids = [job["id"] for job in machine.jobs]
-    return collection(machine, f"{ROOT}/TaskService/Tasks", "Task", "Task Collection", ids)
-
-
-@resource(f"{ROOT}/TaskService/Tasks/*")
-def task(machine: Machine, job_id: str) -> Resource | None:
-    """One job, seen as a task."""
-    job = _job(machine, job_id)
-    if job is None:
-        return None
-    message_id, message = _text(job)
-    return head(f"{ROOT}/TaskService/Tasks/{job_id}", "Task", "v1_6_1", "Configure: BIOS.Setup.1-1") | {
-        "EndTime": job["completed"],
-        "Messages": [{"Message": message, "MessageArgs": [], "MessageId": f"IDRAC.2.8.{message_id}"}],
-        "Messages@odata.count": 1,
-        "PercentComplete": job["percent"],
-        "StartTime": job["created"],
-        "TaskState": "Completed" if job["state"] == "Completed" else "Starting",
-        "TaskStatus": "OK",
-    }
-
-
 @resource(f"{ROOT}/SessionService")
 def session_service(machine: Machine) -> Resource:
     """What hands out sessions."""
@@ -264,61 +154,4 @@ def session_service(machine: Machine) -> Resource:
         "SessionTimeout": machine.settings.get("session_seconds", 1800),
         "Sessions": ref(f"{ROOT}/SessionService/Sessions"),
         "Status": dict(OK),
-    }
-
-
-@resource(f"{ROOT}/UpdateService")
-def update_service(machine: Machine) -> Resource:
-    """Where the firmware versions are; updates are not simulated."""
-    return head(f"{ROOT}/UpdateService", "UpdateService", "v1_11_3", "Update Service") | {
-        "FirmwareInventory": ref(FIRMWARE),
-        "ServiceEnabled": True,
-        "Status": dict(OK),
-    }
-
-
-def _firmware(machine: Machine) -> dict[str, tuple[str, str]]:
-    """Firmware by id: (name, version)."""
-    versions = {
-        f"Installed-159-{BIOS_VERSION}__BIOS.Setup.1-1": ("BIOS", BIOS_VERSION),
-        "Previous-159-2.4.4__BIOS.Setup.1-1": ("BIOS", "2.4.4"),
-        f"Installed-25227-{BMC_VERSION}__iDRAC.Embedded.1-1": ("Integrated Dell Remote Access Controller", BMC_VERSION),
-        "Installed-27763-1.3.0__CPLD.Embedded.1": ("System CPLD", "1.3.0"),
-        f"Installed-114070-2.1.13.2025__{BOSS}": ("BOSS-N1", "2.1.13.2025"),
-    }
-    for nic in nics(machine):
-        name = f"Broadcom Adv. Dual 25Gb Ethernet - {nic.mac}"
-        versions[f"Installed-108255-22.92.06.10__{nic.fqdd}"] = (name, "22.92.06.10")
-    for port in machine.hardware.hcas:
-        name = f"NVIDIA ConnectX-7 Single Port NDR OSFP PCIe Adapter - {port.mac}"
-        versions[f"Installed-0-28.39.35.60__{port.fqdd}"] = (name, "28.39.35.60")
-    for gpu in gpus(machine):
-        versions[f"Installed-0-96.00.A5.00.01__{gpu.fqdd}"] = ("NVIDIA H100 80GB HBM3", "96.00.A5.00.01")
-    for disk in machine.hardware.drives:
-        versions[f"Installed-0-1.2.3__{disk.fqdd}"] = (disk.model, "1.2.3")
-    for number in range(1, PSUS + 1):
-        versions[f"Installed-112700-00.1B.53__PSU.Slot.{number}"] = (f"Power Supply.Slot.{number}", "00.1B.53")
-    return versions
-
-
-@resource(FIRMWARE)
-def firmware_inventory(machine: Machine) -> Resource:
-    """Versions of all firmware, installed and previous."""
-    return collection(machine, FIRMWARE, "SoftwareInventory", "Software Inventory Collection", _firmware(machine))
-
-
-@resource(f"{FIRMWARE}/*")
-def firmware(machine: Machine, name: str) -> Resource | None:
-    """One version of one firmware."""
-    found = _firmware(machine).get(name)
-    if found is None:
-        return None
-    status, software, _ = name.split("-", 2)
-    title, version = found
-    return head(f"{FIRMWARE}/{name}", "SoftwareInventory", "v1_10_0", title, "Represents Firmware Inventory") | {
-        "Oem": {"Dell": {"DellSoftwareInventory": {"ComponentID": software, "Status": status}}},
-        "SoftwareId": software,
-        "Status": dict(OK_ROLLUP),
-        "Updateable": status == "Installed",
-        "Version": version,
     }

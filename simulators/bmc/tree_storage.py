@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simulators.bmc import parts
 from simulators.bmc.hardware import BOSS, ENCLOSURE, Disk
 from simulators.bmc.machine import Machine
 from simulators.bmc.tree import CHASSIS, OK_ROLLUP, ROOT, SYSTEM, Resource, collection, head, ref, resource
@@ -12,12 +13,14 @@ VOLUME = f"Disk.Virtual.239:{BOSS}"
 _NAMES = {NVME: "CPU.1", BOSS: "BOSS-N1"}
 
 
-def _disks(machine: Machine, controller: str) -> tuple[Disk, ...]:
-    return {NVME: machine.hardware.drives, BOSS: machine.hardware.os_disks}.get(controller, ())
+def _disks(machine: Machine, controller: str) -> list[Disk]:
+    if controller == NVME:
+        return parts.drives(machine)
+    return parts.os_disks(machine) if controller == BOSS else []
 
 
 def _failed(machine: Machine, controller: str, disk: Disk) -> bool:
-    return controller == NVME and machine.fault_number("nvme_failed", "drive") == disk.number
+    return controller == NVME and parts.drive_failed(machine, disk)
 
 
 @resource(STORAGE)
@@ -96,20 +99,20 @@ def drive(machine: Machine, controller: str, fqdd: str) -> Resource | None:
             "Dell": {
                 "@odata.type": "#DellOem.v1_3_0.DellOemResources",
                 "DellPCIeSSD": {
-                    "AvailableSparePercent": 0 if failed else 100,
+                    "AvailableSparePercent": parts.life_left(machine, disk),
                     "BusProtocol": "PCIE",
                     "DeviceProtocol": "NVMe 1.4",
                     "DriveState": "Failed" if failed else "Ready",
                     "PCIeCapableLinkWidth": "x4",
-                    "PCIeNegotiatedLinkWidth": "x4",
+                    "PCIeNegotiatedLinkWidth": f"x{parts.width(machine, 'drive', disk.number, 4) if nvme else 4}",
                     "Slot": disk.number,
                 },
             }
         },
         "PhysicalLocation": {"PartLocation": {"LocationOrdinalValue": disk.number, "LocationType": "Slot"}},
-        "PredictedMediaLifeLeftPercent": 0 if failed else 100,
+        "PredictedMediaLifeLeftPercent": parts.life_left(machine, disk),
         "Protocol": "PCIe" if nvme else "NVMe",
-        "Revision": "1.2.3",
+        "Revision": parts.version(machine, "nvme"),
         "RotationSpeedRPM": None,
         "SerialNumber": disk.serial,
         "Status": {"Health": level, "HealthRollup": level, "State": "Enabled"},
@@ -122,7 +125,11 @@ def volumes(machine: Machine, controller: str) -> Resource | None:
     """Each NVMe drive is a volume by itself; the BOSS card has one mirror."""
     if controller not in _NAMES:
         return None
-    ids = [VOLUME] if controller == BOSS else [disk.fqdd for disk in machine.hardware.drives]
+    ids = (
+        [VOLUME][: len(parts.os_disks(machine))]
+        if controller == BOSS
+        else [disk.fqdd for disk in parts.drives(machine)]
+    )
     return collection(machine, f"{STORAGE}/{controller}/Volumes", "Volume", "Volume Collection", ids)
 
 

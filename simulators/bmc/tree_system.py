@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulators.bmc import bios
-from simulators.bmc.hardware import (
-    BIOS_VERSION,
-    BOOT_NIC,
-    BOSS,
-    DIMM_GIB,
-    DIMMS,
-    FANS,
-    MODEL,
-    PSUS,
-    Gpu,
-    Port,
-)
+from simulators.bmc import bios, parts, tree_pcie
+from simulators.bmc.hardware import BOSS, DIMM_GIB, DIMMS, FANS
 from simulators.bmc.machine import Machine, local, utc
 from simulators.bmc.tree import CHASSIS, MANAGER, OK, OK_ROLLUP, ROOT, SYSTEM, Resource, collection, head, ref, resource
 
@@ -46,29 +35,6 @@ BOOT_TARGETS = (
 )
 
 
-def gpus(machine: Machine) -> list[Gpu]:
-    """The GPUs that are there."""
-    gone = machine.fault_number("gpu_missing", "gpu")
-    return [gpu for gpu in machine.hardware.gpus if gpu.number != gone]
-
-
-def nics(machine: Machine) -> list[Port]:
-    """The Ethernet ports that are there."""
-    return [nic for nic in machine.hardware.nics if not (machine.has("nic_missing") and nic.fqdd == BOOT_NIC)]
-
-
-def nic_up(machine: Machine, nic: Port) -> bool:
-    """Say whether a port has link."""
-    return not (machine.has("no_link") and nic.fqdd == BOOT_NIC)
-
-
-def health(machine: Machine) -> dict[str, str]:
-    """The rolled-up status of the whole server."""
-    bad = machine.has("psu_failed") or machine.has("nvme_failed")
-    level = "Critical" if bad else "OK"
-    return {"Health": level, "HealthRollup": level, "State": "Enabled"}
-
-
 @resource("/redfish")
 def versions(machine: Machine) -> Resource:
     """Protocol versions."""
@@ -90,7 +56,7 @@ def root(machine: Machine) -> Resource:
                 "@odata.type": "#DellServiceRoot.v1_0_0.DellServiceRoot",
                 "IsBranded": 0,
                 "ManagerMACAddress": machine.hardware.bmc_mac,
-                "ServiceTag": machine.hardware.service_tag,
+                "ServiceTag": parts.service_tag(machine),
             },
             "Simulator": {"Note": "Simulated BMC of the Firstlight lab: not hardware"},
         },
@@ -160,7 +126,7 @@ def system(machine: Machine) -> Resource:
         },
         "AssetTag": machine.asset_tag,
         "Bios": ref(f"{SYSTEM}/Bios"),
-        "BiosVersion": BIOS_VERSION,
+        "BiosVersion": parts.version(machine, "bios"),
         "Boot": boot_object(machine),
         "EthernetInterfaces": ref(f"{SYSTEM}/EthernetInterfaces"),
         "HostName": (machine.disk or {}).get("hostname", "") if machine.running == "disk" else "",
@@ -173,19 +139,23 @@ def system(machine: Machine) -> Resource:
             "CooledBy@odata.count": FANS,
             "ManagedBy": [ref(MANAGER)],
             "ManagedBy@odata.count": 1,
-            "PoweredBy": [ref(f"{CHASSIS}/Power#/PowerSupplies/{number}") for number in range(PSUS)],
-            "PoweredBy@odata.count": PSUS,
+            "PoweredBy": [
+                ref(f"{CHASSIS}/Power#/PowerSupplies/{number}") for number in range(len(parts.psus(machine)))
+            ],
+            "PoweredBy@odata.count": len(parts.psus(machine)),
         },
         "Manufacturer": "Dell Inc.",
         "Memory": ref(f"{SYSTEM}/Memory"),
         "MemorySummary": {
             "MemoryMirroring": "System",
-            "Status": dict(OK_ROLLUP),
-            "TotalSystemMemoryGiB": DIMM_GIB * len(DIMMS),
+            "Status": parts.rollup(parts.level(machine.has("dimm_failed"))),
+            "TotalSystemMemoryGiB": DIMM_GIB * len(parts.dimms(machine)),
         },
-        "Model": MODEL,
+        "Model": parts.model(machine),
         "NetworkInterfaces": ref(f"{SYSTEM}/NetworkInterfaces"),
         "Oem": {"Dell": {"@odata.type": "#DellOem.v1_3_0.DellOemResources", "DellSystem": dell_system(machine)}},
+        "PCIeDevices": tree_pcie.links(machine),
+        "PCIeDevices@odata.count": len(tree_pcie.links(machine)),
         "PartNumber": "0WMWCRA01",
         "PowerState": machine.power,
         "ProcessorSummary": {
@@ -197,10 +167,10 @@ def system(machine: Machine) -> Resource:
             "ThreadingEnabled": True,
         },
         "Processors": ref(f"{SYSTEM}/Processors"),
-        "SKU": hardware.service_tag,
+        "SKU": parts.service_tag(machine),
         "SecureBoot": ref(f"{SYSTEM}/SecureBoot"),
         "SerialNumber": hardware.board_serial,
-        "Status": health(machine),
+        "Status": parts.health(machine),
         "Storage": ref(f"{SYSTEM}/Storage"),
         "SystemType": "Physical",
         "TrustedModules": [{"FirmwareVersion": "7.2.3.1", "InterfaceType": "TPM2_0", "Status": {"State": "Enabled"}}],
@@ -220,11 +190,11 @@ def dell_system(machine: Machine) -> Resource:
         "CPURollupStatus": "OK",
         "ChassisModel": None,
         "ChassisName": "Main System Chassis",
-        "ChassisServiceTag": machine.hardware.service_tag,
+        "ChassisServiceTag": parts.service_tag(machine),
         "ChassisSystemHeightUnit": 6,
-        "FanRollupStatus": "OK",
+        "FanRollupStatus": parts.level(machine.has("fan_failed")),
         "Id": "System.Embedded.1",
-        "IntrusionRollupStatus": "OK",
+        "IntrusionRollupStatus": parts.level(machine.has("intrusion")),
         "LastSystemInventoryTime": utc(machine.inventory_at),
         "LastUpdateTime": utc(machine.inventory_at),
         "ManagedSystemSize": "6 U",
@@ -232,13 +202,13 @@ def dell_system(machine: Machine) -> Resource:
         "MaxDIMMSlots": len(DIMMS),
         "MaxPCIeSlots": 10,
         "Name": "DellSystem",
-        "NodeID": machine.hardware.service_tag,
-        "PSRollupStatus": "Critical" if machine.has("psu_failed") else "OK",
-        "PopulatedDIMMSlots": len(DIMMS),
-        "SELRollupStatus": "OK",
-        "StorageRollupStatus": "Critical" if machine.has("nvme_failed") else "OK",
+        "NodeID": parts.service_tag(machine),
+        "PSRollupStatus": parts.redundancy(machine)["Health"],
+        "PopulatedDIMMSlots": len(parts.dimms(machine)),
+        "SELRollupStatus": parts.level(machine.has("sel_critical")),
+        "StorageRollupStatus": parts.level(machine.has("nvme_failed")),
         "SystemGeneration": "16G Monolithic",
-        "TempRollupStatus": "OK",
+        "TempRollupStatus": parts.level(machine.has("too_hot")),
         "UUID": machine.hardware.uuid,
         "VoltRollupStatus": "OK",
     }
@@ -264,17 +234,17 @@ def ethernet_interfaces(machine: Machine) -> Resource:
         f"{SYSTEM}/EthernetInterfaces",
         "EthernetInterface",
         "System Ethernet Interface Collection",
-        [nic.fqdd for nic in nics(machine)],
+        [nic.fqdd for nic in parts.nics(machine)],
     )
 
 
 @resource(f"{SYSTEM}/EthernetInterfaces/*")
 def ethernet_interface(machine: Machine, fqdd: str) -> Resource | None:
     """One Ethernet port."""
-    for nic in nics(machine):
+    for nic in parts.nics(machine):
         if nic.fqdd == fqdd:
             path = f"{SYSTEM}/EthernetInterfaces/{fqdd}"
-            up = nic_up(machine, nic)
+            up = parts.nic_up(machine, nic)
             return head(path, "EthernetInterface", "v1_9_0", "System Ethernet Interface", nic.description) | {
                 "AutoNeg": True,
                 "EthernetInterfaceType": "Physical",
@@ -312,7 +282,13 @@ def bios_current(machine: Machine) -> Resource:
         },
         "@odata.etag": f'W/"gen-{machine.version}"',
         "AttributeRegistry": "BiosAttributeRegistry.v1_0_0",
-        "Attributes": bios.DEFAULTS | {"SystemServiceTag": machine.hardware.service_tag} | machine.bios,
+        "Attributes": bios.DEFAULTS
+        | {
+            "SystemBiosVersion": parts.version(machine, "bios"),
+            "SystemModelName": parts.model(machine),
+            "SystemServiceTag": parts.service_tag(machine),
+        }
+        | machine.bios_now(),
     }
 
 

@@ -126,13 +126,14 @@ def _status(lab_dir: Path, options: argparse.Namespace) -> int:
 def _fault(lab_dir: Path, options: argparse.Namespace) -> None:
     lab = lab_files.load(lab_dir)
     lab_files.machine(lab, options.name)
-    body: dict[str, float] = {}
+    body: dict[str, float | str] = {}
+    known = FAULTS[options.fault]
     for word in options.parameters:
         key, _, value = word.partition("=")
         try:
-            body[key] = float(value) if "." in value else int(value)
+            body[key] = value if isinstance(known.get(key), str) else float(value) if "." in value else int(value)
         except ValueError:
-            raise LabError(f"{word!r}: a fault's parameters are numbers, as in gpu=3") from None
+            raise LabError(f"{word!r}: this parameter is a number, as in gpu=3") from None
     method = "PUT" if options.switch == "on" else "DELETE"
     _admin(lab, method, f"/machines/{options.name}/faults/{options.fault}", body)
     print(f"lab: {options.name}: {options.fault} is {options.switch}")
@@ -161,8 +162,12 @@ def _faults(lab_dir: Path, options: argparse.Namespace) -> None:
             for fault in state.get("faults", []):
                 having.setdefault(fault, []).append(machine["name"])
     for name, known in FAULTS.items():
-        takes = ", ".join(f"{key}={default} ({low:g} to {high:g})" for key, (default, low, high) in known.items())
+        takes = ", ".join(f"{key}={_allowed(allowed)}" for key, allowed in known.items())
         print(f"{name:<16} {takes:<40} {' '.join(having.get(name, []))}".rstrip())
+
+
+def _allowed(allowed: tuple[float, float, float] | str) -> str:
+    return allowed if isinstance(allowed, str) else f"{allowed[0]} ({allowed[1]:g} to {allowed[2]:g})"
 
 
 def _ssh(lab_dir: Path, options: argparse.Namespace) -> None:
