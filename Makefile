@@ -25,6 +25,7 @@ lab: setup  ## start a lab of simulated servers and bring it up with site.yml (F
 	echo "  run it again      source .lab/activate; ansible-playbook site.yml"; \
 	echo "  look around       ansible-inventory --graph; scripts/lab status; scripts/lab ssh r1-n01"; \
 	echo "  break something   scripts/lab faults; scripts/lab fault r1-n01 psu_failed on"; \
+	echo "  see it found      ansible-playbook site.yml -l r1-n01 --flush-cache"; \
 	echo "  stop              make lab-down"; \
 	exit $$status
 
