@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from redfish.rest.v1 import RetriesExhaustedError
 
-from .errors import AuthFailed, Blocked, BmcError, Busy, HalfAnswering, Refused, TimedOut, error_for
+from .errors import AuthFailed, Blocked, BmcError, Busy, HalfAnswering, Refused, SessionLost, TimedOut, error_for
 from .transport import Http, transport_error, was_dropped
 
 ROOT = "/redfish/v1"
@@ -55,6 +55,8 @@ class BmcClient:
         self._stopped = False
         self._closing = False
         self.requests = 0
+        self.heard = time.monotonic()  # when it last answered
+        self.logging_in = False  # also after a login that was not answered: our password may have been refused
         self.wrote = False  # something was sent that may have changed the server: not to be done again unasked
         self.location = ""  # where the last change is carried out: the path of a task, a job or an image
         self.name = ""  # of the host, where its user has many
@@ -85,16 +87,25 @@ class BmcClient:
         return self._stopped or time.monotonic() >= self._until
 
     def open(self) -> None:
-        """Read the service root and log in: a session where there is room, basic authentication where there is none.
+        """Read the service root and log in."""
+        self.contact()
+        self.login()
 
-        The password is tried once: three refused ones within a minute make an iDRAC block our address.
-        """
+    def contact(self) -> None:
+        """Read the service root, which needs no login; Blocked when it is refused all the same."""
         self._closing = False  # also to log in again, after the BMC was away
         try:
             self.root = self.get(ROOT)
         except AuthFailed as error:
             # The root needs no login: whoever refuses it refuses us.
             raise Blocked(f"refuses our address: {error.evidence}", error.status, error.codes) from None
+
+    def login(self) -> None:
+        """A session where there is room, basic authentication where there is none.
+
+        The password is tried once: three refused ones within a minute make an iDRAC block our address.
+        """
+        self.logging_in = True
         try:
             self._start_session()
         except (Busy, Refused) as error:
@@ -102,9 +113,14 @@ class BmcClient:
                 raise
             self._use_basic()
             try:
-                self.get(f"{ROOT}/Systems")  # shows now whether the password is right
+                self._answer("GET", f"{ROOT}/Systems", once=True)  # shows now whether the password is right
             except Busy:
                 raise error from None
+        self.logging_in = False
+
+    def allow(self, seconds: float) -> None:
+        """Seconds from now for everything but the logout, instead of those that were left."""
+        self._until = time.monotonic() + seconds
 
     def close(self) -> None:
         """Log out, also after an error, and drop the connection. Never raises."""
@@ -155,7 +171,13 @@ class BmcClient:
                 raise
         return self._answer("PATCH", path, body=body, headers={"If-Match": "*"})[0]
 
-    def upload(self, path: str, stream: Any, content_type: str, seconds: float) -> Resource:
+    def etag(self, path: str) -> str:
+        """The version of a resource that a change of it must name, "*" where the BMC tells none."""
+        resource, response = self._answer("GET", path)
+        told = response.getheader("etag") or resource.get("@odata.etag")
+        return told if isinstance(told, str) and told.isprintable() else "*"
+
+    def upload(self, path: str, stream: Any, content_type: str, seconds: float, if_match: str = "") -> Resource:
         """POST a stream of bytes (it has a length) to a push URI of the UpdateService. Never sent twice.
 
         path: may lie beside /redfish/v1 (Lenovo's does), on this BMC all the same. seconds: for the answer at the end.
@@ -169,7 +191,7 @@ class BmcClient:
         self.requests += 1
         timeout = (min(UPLOAD_PAUSE, left), min(seconds, left))
         try:
-            response = self._http.send_stream(path, stream, content_type, timeout)
+            response = self._http.send_stream(path, stream, content_type, timeout, if_match)
         except Exception as error:
             raise self._late(doing) if self._stopped else transport_error(error, doing) from None
         data = _decode(response.content)
@@ -202,15 +224,19 @@ class BmcClient:
         body: Resource | None = None,
         args: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
+        once: bool = False,
     ) -> tuple[Resource, Any]:
-        """The decoded body ({} when empty) and the response; an error status raises."""
-        response = self._send(method, path, body=body, args=args, headers=headers)
+        """The decoded body ({} when empty) and the response; an error status raises. once: also a GET, see _send."""
+        response = self._send(method, path, body=body, args=args, headers=headers, once=once)
         if self._stopped:  # a connection that was cut in the middle can look like a short answer
             raise self._late(f"{method} {path}")
         # A resource is never empty; after a change there is often nothing to say.
         data = _decode(response.read) if response.read or method != "GET" else None
+        if response.status == 401 and self._session_path and method == "GET":
+            raise SessionLost(f"{method} {path}: 401: our session has ended; it restarted, or somebody closed it", 401)
         if not 200 <= response.status < 300:
-            raise self._clean(error_for(method, path, response.status, data))
+            retry_after = response.getheader("retry-after")
+            raise self._clean(error_for(method, path, response.status, data, bool(retry_after)))
         if data is None:
             raise HalfAnswering(f"{method} {path}: {response.status} without a proper JSON object", response.status)
         if method != "GET":
@@ -226,12 +252,14 @@ class BmcClient:
         args: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
         seconds: float | None = None,
+        once: bool = False,
     ) -> Any:
+        """The package's response. A GET is sent twice when the connection was dropped, unless it may be only once."""
         if not _is_path(path):
             raise HalfAnswering(f"a link that leads out of {ROOT}: {path}")
         doing = f"{method} {path}"
         path = path.partition("#")[0]
-        attempts = 2 if method == "GET" else 1
+        attempts = 2 if method == "GET" and not once else 1
         while True:
             attempts -= 1
             left = self._until - time.monotonic()
@@ -242,11 +270,14 @@ class BmcClient:
             options: dict[str, Any] = {"headers": dict(headers or {}), "timeout": timeout, "max_retry": 0}
             try:
                 if method == "GET":
-                    return self._http.get(path, args=args, **options)
-                if method == "DELETE":
-                    return self._http.delete(path, **options)
-                call = self._http.post if method == "POST" else self._http.patch
-                return call(path, body=body, **options)
+                    response = self._http.get(path, args=args, **options)
+                elif method == "DELETE":
+                    response = self._http.delete(path, **options)
+                else:
+                    call = self._http.post if method == "POST" else self._http.patch
+                    response = call(path, body=body, **options)
+                self.heard = time.monotonic()
+                return response
             except RetriesExhaustedError as error:
                 if self._stopped or time.monotonic() >= self._until:
                     raise TimedOut(f"{doing}: not answered within the {self._deadline:g} s that this BMC has") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..errors import FirstlightError
@@ -76,6 +77,10 @@ class NotReady(BmcError):
     condition = "not_ready"
 
 
+class SessionLost(NotReady):
+    """It no longer knows the session that it gave us: it restarted, or somebody closed it. Not a wrong password."""
+
+
 class HalfAnswering(BmcError):
     """Some of what it advertises cannot be read."""
 
@@ -95,6 +100,8 @@ class TimedOut(BmcError):
 # The last part of a MessageId says what happened; the HTTP status and the English text differ between versions.
 _NOT_READY = {"SYS518", "SWC0700", "SYS446", "ServiceTemporarilyUnavailable"}
 _BUSY = {"RAC0218", "SessionLimitExceeded"}
+# As vendors name it: AccountLocked, LoginAttemptDelayed, IPBlocked, RequestLimitExceeded, TooManyRequests.
+_BLOCKED = re.compile(r"locked(out)?$|lockout|blocked|attemptdelayed|requestlimit|toomany", re.IGNORECASE)
 
 
 def message_codes(body: Any) -> tuple[str, ...]:
@@ -107,16 +114,21 @@ def message_codes(body: Any) -> tuple[str, ...]:
     return tuple(codes)
 
 
-def error_for(method: str, path: str, status: int, body: Any) -> BmcError:
-    """The exception for an answer with an error status; body is the decoded JSON, or anything else."""
+def error_for(method: str, path: str, status: int, body: Any, retry_after: bool = False) -> BmcError:
+    """The exception for an answer with an error status; body is the decoded JSON, or anything else.
+
+    retry_after: the answer names a time to come again, which no wrong password has.
+    """
     codes = message_codes(body)
     words = " ".join(codes[:2])
     text = next((e["Message"] for e in _entries(body) if isinstance(e.get("Message"), str)), "")
     evidence = f"{method} {path}: {status} {words} {text}"
+    if status == 429 or (status in (401, 403) and (retry_after or any(map(_BLOCKED.search, codes)))):
+        return Blocked(evidence, status, codes)
     if status == 401:
         return AuthFailed(evidence, status, codes)
-    if status == 429:
-        return Blocked(evidence, status, codes)
+    if 300 <= status < 400:
+        return Refused(f"{method} {path}: {status}, a redirect, which is not followed", status, codes)
     if _BUSY.intersection(codes):
         return Busy(evidence, status, codes)
     if _NOT_READY.intersection(codes) or (status == 503 and not codes):

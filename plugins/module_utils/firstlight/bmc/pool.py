@@ -1,9 +1,15 @@
-"""Doing one thing with many BMCs at once, so that a bad one costs only its own time."""
+"""Doing one thing with many BMCs at once, so that a bad one costs only its own time.
+
+Every BMC is contacted first (its service root is read), and then worked with, those that answered slowest first. So
+broken ones are found out within the first seconds, and their time runs while the others are worked with.
+"""
 
 from __future__ import annotations
 
 import collections
 import datetime
+import heapq
+import itertools
 import queue
 import threading
 import time
@@ -15,11 +21,16 @@ from .client import DEADLINE, LOGOUT_SECONDS, BmcClient
 from .errors import BmcError, HalfAnswering, TimedOut, Unreachable
 from .transport import tls_context
 
-WORKERS = 64
-# A host counts as one of the workers for so long; one that takes longer mostly waits, and must not hold up others.
-SLOT_SECONDS = 5.0
+WORKERS = 100  # more at once starve each other of CPU here, and healthy BMCs look unreachable
+# A BMC that has been silent for so long costs nothing, and does not count as one of the workers.
+CONTACT_PATIENCE = 0.8
+WORK_PATIENCE = (1.0, 5.0)  # at least and at most; between them four times what an answer takes in this run
+# Connections that are open at a time: contacted BMCs wait with theirs, and a process may have 1024 files open.
+CONNECTIONS = 600
 # A host whose deadline passed gets this long to log out and end, then nobody waits for it any more.
 GRACE_SECONDS = LOGOUT_SECONDS + 1.0
+# Once so long over the deadline, those that are left and silent are not waited for, however late they were begun.
+OVERTIME = 1.5
 PROBE_PAUSE = 1.0
 _TICK = 0.05
 
@@ -48,15 +59,20 @@ class Outcome:
 @dataclass
 class _Attempt:
     target: Target
+    client: BmcClient
     budget: float  # seconds that are left to this host
     probes: int  # how often it may still be found unreachable
     begun: datetime.datetime | None = None
     not_before: float = 0.0
-    started: float = 0.0
+    started: float = 0.0  # of the contact, or of the work
     used: float = 0.0
-    client: BmcClient | None = None
+    contacted: bool = False
     thread: threading.Thread | None = None
     stopped: bool = False
+
+    def silent(self, now: float) -> float:
+        """Seconds since it was begun, or last answered."""
+        return now - max(self.started, self.client.heard)
 
 
 def run(
@@ -69,124 +85,186 @@ def run(
     on_outcome: Callable[[str, Outcome], None] | None = None,
     on_tick: Callable[[], None] | None = None,
 ) -> dict[str, Outcome]:
-    """Log in to each BMC, do ``work`` with its client, log out; each on a thread of its own.
+    """Log in to each BMC, do ``work`` with its client, log out.
+
+    workers: BMCs that are spoken with at a time; those that do not answer are not counted. deadline: seconds that
+    each BMC has, waiting for its turn not counted.
 
     A BMC that is unreachable is tried once more, after the others: with many connections at once a healthy one can
     look so. Nothing else is tried again, a refused password least of all, nor work that has sent a change already.
 
-    Whatever the BMCs do, this returns within deadline + 3 seconds for up to ``workers`` targets, and 5 seconds later
-    for each ``workers`` targets more. on_outcome is called in the caller's thread, and so is on_tick, many times
-    a second. InputError when the CA is unusable.
+    Whatever BMCs do that do not answer, this returns within deadline + 5 seconds for up to 500 targets, unless those
+    that do answer take longer. on_outcome is called in the caller's thread, and so is on_tick, many times a second.
+    InputError when the CA is unusable.
     """
-    context = tls_context(ca_file)
-    waiting = collections.deque(_Attempt(target, deadline, probes=2) for target in targets)
-    running: dict[str, _Attempt] = {}
-    finished: queue.SimpleQueue[tuple[_Attempt, Any, BmcError | None]] = queue.SimpleQueue()
-    outcomes: dict[str, Outcome] = {}
+    return _Run(targets, work, ca_file, max(1, workers), deadline, on_outcome, on_tick).all()
 
-    def settle(attempt: _Attempt, value: Any, error: BmcError | None) -> None:
-        now = time.monotonic()
-        attempt.used += now - attempt.started
-        wrote = attempt.client is not None and attempt.client.wrote
-        again_allowed = attempt.probes > 1 and not wrote and attempt.used + PROBE_PAUSE < deadline
-        if isinstance(error, Unreachable) and again_allowed:
-            again = _Attempt(attempt.target, deadline - attempt.used, attempt.probes - 1, attempt.begun)
-            again.used, again.not_before = attempt.used, now + PROBE_PAUSE
-            waiting.append(again)
-            return
-        begun = attempt.begun or datetime.datetime.now(datetime.UTC)
-        outcome = Outcome(value, error, begun, round(attempt.used, 2))
-        outcomes[attempt.target.name] = outcome
-        if on_outcome:
-            on_outcome(attempt.target.name, outcome)
 
-    def start(attempt: _Attempt) -> None:
-        target = attempt.target
-        attempt.started = time.monotonic()
-        attempt.begun = attempt.begun or datetime.datetime.now(datetime.UTC)
-        attempt.client = BmcClient(
+class _Run:
+    def __init__(
+        self,
+        targets: Iterable[Target],
+        work: Callable[[BmcClient], Any],
+        ca_file: str,
+        workers: int,
+        deadline: float,
+        on_outcome: Callable[[str, Outcome], None] | None,
+        on_tick: Callable[[], None] | None,
+    ) -> None:
+        self.work, self.ca_file, self.workers, self.deadline = work, ca_file, workers, deadline
+        self.on_outcome, self.on_tick = on_outcome, on_tick
+        self.context = tls_context(ca_file)
+        self.waiting = collections.deque(self._attempt(target, deadline, probes=2) for target in targets)
+        self.contacted: list[tuple[float, int, _Attempt]] = []  # a heap, the slowest first
+        self.running: dict[str, _Attempt] = {}
+        self.finished: queue.SimpleQueue[tuple[_Attempt, Any, BmcError | None]] = queue.SimpleQueue()
+        self.outcomes: dict[str, Outcome] = {}
+        self.number = itertools.count()
+        self.usual = 0.0  # seconds that a first contact takes in this run, about
+        self.begun = time.monotonic()
+
+    def _attempt(self, target: Target, budget: float, probes: int) -> _Attempt:
+        client = BmcClient(
             target.address,
             target.port,
             target.username,
             target.password,
-            context=context,
-            ca_file=ca_file,
-            deadline=attempt.budget,
+            context=self.context,
+            ca_file=self.ca_file,
+            deadline=budget,
         )
-        attempt.client.name = target.name
+        client.name = target.name
+        return _Attempt(target, client, budget, probes)
+
+    def all(self) -> dict[str, Outcome]:
+        try:
+            while self.waiting or self.contacted or self.running:
+                if self.on_tick:
+                    self.on_tick()
+                self._start_some()
+                self._take_results()
+                self._stop_the_late()
+        finally:
+            self._end()
+        return self.outcomes
+
+    def _start_some(self) -> None:
+        now = time.monotonic()
+        patience = self._patience()
+        busy = sum(a.silent(now) < (patience if a.contacted else CONTACT_PATIENCE) for a in self.running.values())
+        for _ in range(len(self.waiting)):
+            if busy >= self.workers or len(self.running) + len(self.contacted) >= CONNECTIONS:
+                break
+            attempt = self.waiting.popleft()
+            if attempt.not_before > now:
+                self.waiting.append(attempt)
+                continue
+            self._start(attempt)
+            busy += 1
+        while self.contacted and busy < self.workers:
+            self._start(heapq.heappop(self.contacted)[2])
+            busy += 1
+
+    def _patience(self) -> float:
+        """How long one that is worked with may be silent and count: longer where all are slow, or we are."""
+        return min(max(4 * self.usual, WORK_PATIENCE[0]), WORK_PATIENCE[1])
+
+    def _start(self, attempt: _Attempt) -> None:
+        attempt.started = time.monotonic()
+        attempt.begun = attempt.begun or datetime.datetime.now(datetime.UTC)
+        attempt.client.allow(attempt.budget)
+        self.running[attempt.target.name] = attempt
         # A daemon: should a BMC manage to hold a thread for good, the program can still end.
-        attempt.thread = threading.Thread(target=_work, args=(attempt, work, finished), daemon=True)
-        running[target.name] = attempt
+        attempt.thread = threading.Thread(target=self._in_thread, args=(attempt,), daemon=True)
         attempt.thread.start()
 
-    try:
-        while waiting or running:
-            if on_tick:
-                on_tick()
-            now = time.monotonic()
-            busy = sum(now - attempt.started < SLOT_SECONDS for attempt in running.values())
-            for _ in range(len(waiting)):
-                if busy >= workers:
-                    break
-                attempt = waiting.popleft()
-                if attempt.not_before > now:
-                    waiting.append(attempt)
-                    continue
-                start(attempt)
-                busy += 1
-            try:
-                attempt, value, error = finished.get(timeout=_TICK)
-            except queue.Empty:
-                pass
+    def _in_thread(self, attempt: _Attempt) -> None:
+        value, error = None, None
+        client = attempt.client
+        try:
+            if not attempt.contacted:
+                client.contact()
             else:
-                if running.get(attempt.target.name) is attempt:
-                    del running[attempt.target.name]
-                    settle(attempt, value, error)
-            for attempt in _overdue(running.values()):
-                del running[attempt.target.name]
-                settle(attempt, None, TimedOut(f"held the connection past its {deadline:g} s"))
-    finally:
-        _end(running.values())
-    return outcomes
+                client.login()
+                value = self.work(client)
+        except BmcError as problem:
+            error = problem
+        except Exception as problem:  # a BMC's odd answer must not take the other hosts down
+            error = HalfAnswering(f"its answers cannot be made sense of ({type(problem).__name__})")
+        if attempt.contacted or error:
+            client.close()
+        self.finished.put((attempt, value, error))
 
+    def _take_results(self) -> None:
+        """Wait for a result, a moment at most; take all that are there."""
+        try:
+            result = self.finished.get(timeout=_TICK)
+            while True:
+                self._take(*result)
+                result = self.finished.get_nowait()
+        except queue.Empty:
+            pass
 
-def _work(attempt: _Attempt, work: Callable[[BmcClient], Any], finished: queue.SimpleQueue[Any]) -> None:
-    value, error = None, None
-    client = attempt.client
-    try:
-        assert client is not None  # noqa: S101  start() made it
-        with client:
-            value = work(client)
-    except BmcError as problem:
-        error = problem
-    except Exception as problem:  # a BMC's odd answer must not take the other hosts down
-        error = HalfAnswering(f"its answers cannot be made sense of ({type(problem).__name__})")
-    finished.put((attempt, value, error))
+    def _take(self, attempt: _Attempt, value: Any, error: BmcError | None) -> None:
+        name = attempt.target.name
+        if self.running.get(name) is not attempt:
+            return  # it was given up
+        del self.running[name]
+        if attempt.contacted or error:
+            self._settle(attempt, value, error)
+            return
+        seconds = time.monotonic() - attempt.started
+        attempt.used += seconds
+        attempt.budget -= seconds
+        attempt.contacted = True
+        self.usual += (seconds - self.usual) / min(next(self.number) + 1, 20)
+        heapq.heappush(self.contacted, (-seconds, next(self.number), attempt))
 
+    def _settle(self, attempt: _Attempt, value: Any, error: BmcError | None) -> None:
+        now = time.monotonic()
+        attempt.used += now - attempt.started
+        client = attempt.client
+        # A login without an answer may have been one with a refused password, and a change may have been made.
+        again_allowed = attempt.probes > 1 and not (client.wrote or client.logging_in or attempt.stopped)
+        if isinstance(error, Unreachable) and again_allowed and attempt.used + PROBE_PAUSE < self.deadline:
+            again = self._attempt(attempt.target, self.deadline - attempt.used, attempt.probes - 1)
+            again.begun, again.used, again.not_before = attempt.begun, attempt.used, now + PROBE_PAUSE
+            self.waiting.append(again)
+            return
+        begun = attempt.begun or datetime.datetime.now(datetime.UTC)
+        outcome = Outcome(value, error, begun, round(attempt.used, 2))
+        self.outcomes[attempt.target.name] = outcome
+        if self.on_outcome:
+            self.on_outcome(attempt.target.name, outcome)
 
-def _overdue(attempts: Iterable[_Attempt]) -> list[_Attempt]:
-    """Wake those whose time is up; return those that did not even end then."""
-    now = time.monotonic()
-    late = []
-    for attempt in list(attempts):
-        over = now - attempt.started - attempt.budget
-        if over > 0.2 and attempt.client and not attempt.stopped:
-            attempt.stopped = True  # once: what it does next is to log out
-            attempt.client.stop()
-        if over > GRACE_SECONDS:
-            late.append(attempt)
-            if attempt.client:
+    def _stop_the_late(self) -> None:
+        """Wake those whose time is up; give up those that do not even end then."""
+        now = time.monotonic()
+        overtime = (
+            now - self.begun > self.deadline + OVERTIME
+            and not self.waiting
+            and not self.contacted
+            and all(a.silent(now) > WORK_PATIENCE[0] for a in self.running.values())
+        )
+        for attempt in list(self.running.values()):
+            over = now - attempt.started - attempt.budget
+            if (over > 0.2 or overtime) and not attempt.stopped:
+                attempt.stopped = True  # once: what it does next is to log out
+                attempt.budget = min(attempt.budget, now - attempt.started)
+                attempt.client.stop()
+            if over > GRACE_SECONDS:
+                del self.running[attempt.target.name]
+                self._settle(attempt, None, TimedOut(f"held the connection past its {self.deadline:g} s"))
                 attempt.client.stop(force=True)
-    return late
 
-
-def _end(attempts: Iterable[_Attempt]) -> None:
-    """After an interruption: let every BMC be logged out of, within a moment."""
-    left = list(attempts)
-    for attempt in left:
-        if attempt.client:
+    def _end(self) -> None:
+        """After an interruption: let every BMC be logged out of, within a moment."""
+        for _seconds, _number, attempt in self.contacted:
+            attempt.client.close()
+        left = list(self.running.values())
+        for attempt in left:
             attempt.client.stop()
-    until = time.monotonic() + LOGOUT_SECONDS
-    for attempt in left:
-        if attempt.thread:
-            attempt.thread.join(max(0.0, until - time.monotonic()))
+        until = time.monotonic() + LOGOUT_SECONDS
+        for attempt in left:
+            if attempt.thread:
+                attempt.thread.join(max(0.0, until - time.monotonic()))

@@ -195,9 +195,13 @@ class Http(HttpClient):
         self.connection = Connection(parts.hostname or "", parts.port or 443, context)
         self._session = _Session(url, self.connection)
 
-    def send_stream(self, path: str, stream: Any, content_type: str, timeout: tuple[float, float]) -> Answer:
+    def send_stream(
+        self, path: str, stream: Any, content_type: str, timeout: tuple[float, float], if_match: str = ""
+    ) -> Answer:
         """POST a stream of known length without reading it into memory, which the package cannot."""
         headers = self._get_req_headers({"Content-Type": content_type, "Accept-Encoding": "identity"})
+        if if_match:
+            headers["If-Match"] = if_match
         return self.connection.upload(path, stream, headers, timeout)
 
 
