@@ -48,13 +48,18 @@ def reports_folder(variables: Mapping[str, Any]) -> Path:
     return base / str(variables.get("reports_dir") or "reports")
 
 
-def open_ledger(variables: Mapping[str, Any]) -> Ledger:
-    """The site's ledger, as this run sees it."""
-    url = os.environ.get(LEDGER) or variables.get("ledger_url")
+def ledger_of(variables: Mapping[str, Any]) -> str:
+    """The URL of the site's ledger."""
+    url = variables.get("ledger_url")
     if not url:
         raise InputError("ledger_url is not set; does the inventory have a *.redfish_bmc.yml with ledger: in it?")
+    return str(plain(url))
+
+
+def open_ledger(variables: Mapping[str, Any]) -> Ledger:
+    """The site's ledger, as this run sees it."""
     run_id = os.environ.get(RUN_ID)
-    return Ledger(plain(url), run_id=int(run_id) if run_id else None)
+    return Ledger(os.environ.get(LEDGER) or ledger_of(variables), run_id=int(run_id) if run_id else None)
 
 
 def write_report(ledger: Ledger, variables: Mapping[str, Any], judged: Iterable[str], *, check: bool) -> dict[str, Any]:
@@ -78,6 +83,7 @@ class FleetAction(ActionBase):
     TRANSFERS_FILES = False
     _supports_check_mode = True
     _supports_diff = True
+    REPORTS = True  # writes the report at its end
     _credentials: Credentials | None = None
 
     def work(self) -> dict[str, Any]:
@@ -94,7 +100,8 @@ class FleetAction(ActionBase):
             self.ledger = open_ledger(self.variables)
             self._plan()
             result.update(self.work())
-            write_report(self.ledger, self.variables, self.run_hosts(), check=self.check)
+            if self.REPORTS:
+                write_report(self.ledger, self.variables, self.run_hosts(), check=self.check)
         except FirstlightError as error:
             result.update(failed=True, msg=str(error))
         return result
