@@ -35,8 +35,7 @@ options:
     default: 1800
   confirm:
     description:
-      - Restart the servers, with O(apply=now). Without this the task refuses, and names the hosts that it would hit with
-        their states.
+      - Restart the servers, with O(apply=now). Without this the task refuses, and names the hosts that it would hit.
     type: bool
     default: false
 author: [Firstlight contributors]
