@@ -58,14 +58,28 @@ def xe9680(number: int = 1) -> Tree:
         "EthernetInterfaces": ref(f"{SYSTEM}/EthernetInterfaces"),
         "Processors": ref(f"{SYSTEM}/Processors"),
         "Storage": ref(f"{SYSTEM}/Storage"),
+        "Memory": ref(f"{SYSTEM}/Memory"),
         "Bios": ref(f"{SYSTEM}/Bios"),
         "Boot": {"BootOrder": ["Boot0001", "Boot0000"], "BootOptions": ref(f"{SYSTEM}/BootOptions")},
         "Oem": {"Dell": {"DellSystem": {"LastSystemInventoryTime": "2026-10-30T00:00:00+00:00"}}},
     }
     collect(tree, f"{V1}/Systems", {"System.Embedded.1": system})
-    clock = {"DateTime": "2026-11-01T07:00:02-05:00", "FirmwareVersion": "7.10.0.0"}
+    clock = {
+        "DateTime": "2026-11-01T07:00:02-05:00",
+        "FirmwareVersion": "7.10.0.0",
+        "Model": "16G Monolithic",
+        "LogServices": ref(f"{MANAGER}/LogServices"),
+    }
     collect(tree, f"{V1}/Managers", {"iDRAC.Embedded.1": clock})
-    put(tree, CHASSIS, NetworkAdapters=ref(ADAPTERS), PowerSubsystem=ref(f"{CHASSIS}/PowerSubsystem"))
+    put(
+        tree,
+        CHASSIS,
+        NetworkAdapters=ref(ADAPTERS),
+        PowerSubsystem=ref(f"{CHASSIS}/PowerSubsystem"),
+        Thermal=ref(f"{CHASSIS}/Thermal"),
+        PCIeDevices=ref(f"{CHASSIS}/PCIeDevices"),
+        PhysicalSecurity={"IntrusionSensor": "Normal"},
+    )
     _network(tree, number)
     gpus = {f"Video.Slot.{slot}-1": _gpu(number, slot) for slot in range(21, 29)}
     cpus = {f"CPU.Socket.{socket}": {"ProcessorType": "CPU", "Status": OK} for socket in (1, 2)}
@@ -73,6 +87,12 @@ def xe9680(number: int = 1) -> Tree:
     _storage(tree, number)
     psus = {f"PSU.Slot.{n}": {"PowerCapacityWatts": 2800, "Status": dict(OK)} for n in range(1, 7)}
     collect(tree, f"{CHASSIS}/PowerSubsystem/PowerSupplies", psus)
+    redundancy = [{"RedundancyType": "NPlusM", "Status": dict(OK)}]
+    put(tree, f"{CHASSIS}/PowerSubsystem", PowerSupplyRedundancy=redundancy)
+    _cooling(tree)
+    _memory(tree, number)
+    _pcie(tree, number)
+    _logs(tree)
     attributes = {
         "BootMode": "Uefi",
         "PxeDev1EnDis": "Enabled",
@@ -106,6 +126,7 @@ def _network(tree: Tree, number: int) -> None:
     for slot in range(31, 39):
         name = f"InfiniBand.Slot.{slot}"
         adapters[name] = {
+            "SerialNumber": f"H{number:04d}{slot}",
             "NetworkPorts": ref(f"{ADAPTERS}/{name}/NetworkPorts"),
             "NetworkDeviceFunctions": ref(f"{ADAPTERS}/{name}/NetworkDeviceFunctions"),
             "Controllers": [{"ControllerCapabilities": {"NetworkDeviceFunctionCount": 1}}],
@@ -118,8 +139,59 @@ def _network(tree: Tree, number: int) -> None:
     collect(tree, ADAPTERS, adapters)
 
 
+def _cooling(tree: Tree) -> None:
+    fans = [
+        {"Name": f"System Board Fan{n}", "Reading": 9000, "ReadingUnits": "RPM", "MaxReadingRange": 18000, "Status": OK}
+        for n in range(1, 17)
+    ]
+    temperatures = [
+        {"Name": name, "ReadingCelsius": now, "UpperThresholdCritical": high, "PhysicalContext": where, "Status": OK}
+        for name, now, high, where in (("Inlet", 23, 42, "Intake"), ("CPU1", 50, 99, "CPU"), ("GPU1", 40, 90, "GPU"))
+    ]
+    put(tree, f"{CHASSIS}/Thermal", Fans=fans, Temperatures=temperatures)
+
+
+def _memory(tree: Tree, number: int) -> None:
+    dimms = {
+        f"DIMM.Socket.{bank}{n}": {
+            "CapacityMiB": 65536,
+            "OperatingSpeedMhz": 4800,
+            "SerialNumber": f"M{number:04d}{bank}{n}",
+            "Status": dict(OK),
+        }
+        for bank in "AB"
+        for n in range(1, 17)
+    }
+    collect(tree, f"{SYSTEM}/Memory", dimms)
+
+
+def _pcie(tree: Tree, number: int) -> None:
+    interface = {"LanesInUse": 16, "MaxLanes": 16, "PCIeType": "Gen5", "MaxPCIeType": "Gen5"}
+    devices = {
+        f"{slot}-0": {"Manufacturer": "NVIDIA Corporation", "PCIeInterface": interface} for slot in range(21, 29)
+    }
+    devices |= {
+        f"{slot}-0": {"Manufacturer": "Mellanox", "SerialNumber": f"H{number:04d}{slot}", "PCIeInterface": interface}
+        for slot in range(31, 39)
+    }
+    collect(tree, f"{CHASSIS}/PCIeDevices", devices)
+
+
+def _logs(tree: Tree) -> None:
+    logs = f"{MANAGER}/LogServices"
+    services = {name: {"Entries": ref(f"{logs}/{name}/Entries")} for name in ("Sel", "Lclog")}
+    collect(tree, logs, services)
+    for name, message, severity, when in (
+        ("Sel", "The power input for power supply 1 is restored.", "OK", "2026-10-30T06:00:00-05:00"),
+        ("Lclog", "The chassis was opened long ago.", "Critical", "2025-01-01T00:00:00-05:00"),
+    ):
+        entry = {"Message": message, "Severity": severity, "Created": when, "MessageId": "IDRAC.2.8.PSU0033"}
+        collect(tree, f"{logs}/{name}/Entries", {"1": entry})
+
+
 def _gpu(number: int, slot: int) -> dict[str, Any]:
     return {
+        "Links": {"PCIeDevice": ref(f"{CHASSIS}/PCIeDevices/{slot}-0")},
         "ProcessorType": "GPU",
         "Model": "NVIDIA H100 80GB HBM3",
         "SerialNumber": f"G{number:04d}{slot}",

@@ -189,7 +189,7 @@ def test_dead_members_are_noted_and_the_rest_is_read() -> None:
 def test_a_dead_chassis_is_noted_for_all_that_hangs_below_it() -> None:
     tree = trees.xe9680()
     del tree[trees.CHASSIS]
-    assert hardware_of(tree).unread == ["hcas", "nics", "psus"]
+    assert hardware_of(tree).unread == ["hcas", "nics", "pcie", "psus", "thermal"]
 
 
 def test_empty_systems_is_not_ready() -> None:

@@ -11,9 +11,13 @@ from typing import Any, Protocol
 from .client import ROOT, Resource
 from .errors import AuthFailed, Blocked, BmcError, HalfAnswering, NotReady, TimedOut, Unreachable
 from .values import dig, link, mac, number, rows, text
+from .vendors import host_system
+from .wanted import Found, read_wanted
 
 MAX_MEMBERS = 512
 MAX_PAGES = 20
+MAX_SYSTEMS = 4
+MAX_LINKS = 20  # followed in a log that does not expand
 MAX_FAILURES = 40  # a BMC that fails this often is not worth more requests
 
 # After one of these nothing else will be answered either.
@@ -62,6 +66,11 @@ def read_tree(reader: Reader, root: Resource | None = None) -> Tree:
     return _Walk(reader).everything(root)
 
 
+def read_macs(reader: Reader, root: Resource | None = None) -> Tree:
+    """Read what identifies one server, and its Ethernet ports with their MACs, and nothing more. Otherwise as read_tree."""
+    return _Walk(reader).macs(root)
+
+
 def read_collection(reader: Reader, path: str) -> list[Resource]:
     """The members of one collection, whole; [] without a path. A BmcError when none of them can be read."""
     if not path:
@@ -79,13 +88,14 @@ class _Walk:
         self.expand = reader.can_expand
         self.tree = Tree()
         self.part = "system"
+        self.others: list[Resource] = []
 
     def everything(self, root: Resource | None) -> Tree:
         root = root or self.reader.get(ROOT)
         self.tree.resources[ROOT] = root
         system = self._system(root)
         chassis = self._optional("nics", link(system, "Links", "Chassis", 0)) or {}
-        for part in ("hcas", "psus"):  # these hang below the chassis
+        for part in ("hcas", "psus", "pcie", "thermal"):  # these hang below the chassis
             self.tree.failures.setdefault(part, []).extend(self.tree.failures.get("nics", []))
         self.part = "clock"
         managers = self.collection(link(root, "Managers"))
@@ -94,14 +104,21 @@ class _Walk:
         self._network(system, chassis)
         self._some("gpus", link(system, "Processors"))
         self._storage(system)
-        supplies = link(chassis, "PowerSubsystem")
-        if supplies:
-            self._some("psus", f"{supplies}/PowerSupplies")
-        else:
-            self._optional("psus", link(chassis, "Power"))
         self._optional("bios", link(system, "Bios"))
         updates = link(root, "UpdateService")
         self._some("firmware", f"{updates}/FirmwareInventory" if updates else "")
+        read_wanted(self, Found(root, system, self.others, chassis, managers[0] if managers else {}, self._has_gpus()))
+        self.tree.failures = {part: notes for part, notes in self.tree.failures.items() if notes}
+        return self.tree
+
+    def macs(self, root: Resource | None) -> Tree:
+        root = root or self.reader.get(ROOT)
+        self.tree.resources[ROOT] = root
+        system = self._system(root)
+        self.part = "nics"
+        interfaces = self.collection(link(system, "EthernetInterfaces"))
+        if not interfaces or not all(mac(i.get("MACAddress")) or mac(i.get("PermanentMACAddress")) for i in interfaces):
+            self._network(system, self._optional("nics", link(system, "Links", "Chassis", 0)) or {})
         self.tree.failures = {part: notes for part, notes in self.tree.failures.items() if notes}
         return self.tree
 
@@ -110,11 +127,29 @@ class _Walk:
         members = self._members(path)
         if not members:
             raise NotReady(f"GET {path}: 200 without any system; a BMC that has just started says so")
-        for member in members:
-            system = self._full(member)
-            if system is not None:
-                return system
-        raise HalfAnswering(f"GET {path}: its members are no systems")
+        systems = [system for system in map(self._full, members[:MAX_SYSTEMS]) if system is not None]
+        if not systems:
+            raise HalfAnswering(f"GET {path}: its members are no systems")
+        system = host_system(systems)
+        self.others = [other for other in systems if other is not system]
+        return system
+
+    def _has_gpus(self) -> bool:
+        return any(text(r, "ProcessorType") == "GPU" for r in self.tree.resources.values())
+
+    def resource(self, part: str, path: str) -> Resource | None:
+        """For wanted.read_wanted."""
+        return self._optional(part, path)
+
+    def members(self, part: str, path: str, pages: int = 0) -> list[Resource]:
+        """For wanted.read_wanted. With a limit of pages, members that are mere links are not all followed."""
+        self.part = part
+        if not pages:
+            return self.collection(path)
+        found = self._try(lambda: self._members(path, pages)) or []
+        links = [member for member in found if not _is_whole(member)][:MAX_LINKS]
+        whole = [self._full(member) for member in found if _is_whole(member) or member in links]
+        return [member for member in whole if member is not None]
 
     def _network(self, system: Resource, chassis: Resource) -> None:
         self.part = "nics"
@@ -179,12 +214,12 @@ class _Walk:
         whole = [self._full(member) for member in found]
         return [member for member in whole if member is not None]
 
-    def _members(self, path: str) -> list[Resource]:
+    def _members(self, path: str, pages: int = MAX_PAGES) -> list[Resource]:
         """The members of a collection (whole, or links), all pages. Raises BmcError."""
         body = self._get_expanded(path)
         self.tree.resources[path.rstrip("/")] = body
         found: dict[str, Resource] = {}
-        for _page in range(MAX_PAGES):
+        for page in range(pages):
             listed = body.get("Members")
             if not isinstance(listed, list):
                 raise HalfAnswering(f"GET {path}: Members is not a list")
@@ -194,13 +229,13 @@ class _Walk:
             # By path, so that pages in a circle, or a member named twice, add nothing.
             found.update({link(m) or f"inline {len(found)}": m for m in good if link(m) not in found})
             following = body.get("Members@odata.nextLink")
-            if not isinstance(following, str) or len(found) >= MAX_MEMBERS:
+            if not isinstance(following, str) or len(found) >= MAX_MEMBERS or page + 1 == pages:
                 break
             body = self.reader.get(following)
         members = list(found.values())[:MAX_MEMBERS]
         self.tree.resources[path.rstrip("/")] = {
             "@odata.id": path,
-            "Members": [{"@odata.id": link(m)} for m in members],
+            "Members": [{"@odata.id": link(m)} if link(m) else m for m in members],
         }
         return members
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from .errors import CONDITIONS
 
-_Part = TypeVar("_Part", "Nic", "Gpu", "Drive", "Psu")
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Nic:
     adapter: str = ""
     port: str = ""
     partition: int = 1
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,11 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Drive:
-    """One drive. protocol: NVMe, SATA, SAS; bay: as the BMC counts; wear: percent of its life that is used."""
+    """One drive.
+
+    protocol: NVMe, SATA, SAS. bus: its PCI bus and device where the BMC tells (``e6:00``). bay: as the BMC counts;
+    slot: what is printed there. wear: percent of its life that is used.
+    """
 
     id: str
     name: str = ""
@@ -50,7 +55,10 @@ class Drive:
     size_bytes: int = 0
     protocol: str = ""
     controller: str = ""
+    bus: str = ""
     bay: int | None = None
+    slot: str = ""
+    firmware: str = ""
     wear: int | None = None
     health: str = ""
     state: str = ""
@@ -59,12 +67,95 @@ class Drive:
 
 @dataclass(frozen=True)
 class Psu:
-    """One power supply. watts: what it can give."""
+    """One power supply. watts: what it can give. input_volts: 0 without its cord. detail: the BMC's own words."""
 
     id: str
     health: str = ""
     state: str = ""
     watts: int | None = None
+    input_volts: int | None = None
+    model: str = ""
+    serial: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Redundancy:
+    """One redundancy group. kind: psu | fan."""
+
+    id: str
+    kind: str
+    health: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class Fan:
+    """One fan. percent: of its highest speed, where the BMC tells."""
+
+    id: str
+    rpm: int | None = None
+    percent: int | None = None
+    health: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """One sensor, in degrees Celsius. warning, critical: from where on the BMC calls it too hot."""
+
+    id: str
+    celsius: float
+    warning: float | None = None
+    critical: float | None = None
+    context: str = ""
+    health: str = ""
+
+
+@dataclass(frozen=True)
+class Dimm:
+    """One memory module. id: where it sits, as printed on the board."""
+
+    id: str
+    size_mib: int = 0
+    speed_mhz: int | None = None
+    part: str = ""
+    serial: str = ""
+    health: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class PcieLink:
+    """How one part is attached. id: the part's; kind: gpu, hca, nic, nvme. lanes, generation: in use; max_: possible."""
+
+    id: str
+    kind: str
+    lanes: int | None = None
+    max_lanes: int | None = None
+    generation: int | None = None
+    max_generation: int | None = None
+
+
+@dataclass(frozen=True)
+class Controller:
+    """A BMC beside the one that was asked, such as that of an HGX baseboard."""
+
+    id: str
+    health: str = ""
+    state: str = ""
+    firmware: str = ""
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One entry of a log of the BMC. time: ISO, as the BMC's clock went. severity: OK | Warning | Critical."""
+
+    time: str
+    severity: str
+    message: str
+    code: str = ""
+    log: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,9 +163,12 @@ class Hardware:
     """One server, as its BMC describes it.
 
     service_tag: what Dell prints on the machine (SKU), the serial number elsewhere. inventory_time: when the BMC last
-    took stock (ISO), at the last boot on Dell. bmc_clock_skew_seconds: the BMC's clock minus ours.
-    unread: parts of this that could not be (wholly) read: nics, hcas, gpus, drives, psus, firmware, bios, clock. What
-    is missing from such a part is not known to be missing.
+    took stock (ISO), at the last boot on Dell. bmc_clock_skew_seconds: the BMC's clock minus ours. bmc: its kind, e.g.
+    ``iDRAC 9``. intrusion: Normal, HardwareIntrusion, ..., "" where the BMC does not tell. bios: of its attributes,
+    those that decide about booting and training, by the vendor's names. log: what the BMC noted lately, the most
+    severe first, then the newest.
+    unread: parts of this that could not be (wholly) read: nics, hcas, gpus, drives, psus, firmware, bios, clock,
+    thermal, dimms, pcie, logs. What is missing from such a part is not known to be missing.
     """
 
     vendor: str = ""
@@ -88,6 +182,15 @@ class Hardware:
     gpus: list[Gpu] = field(default_factory=list)
     drives: list[Drive] = field(default_factory=list)
     psus: list[Psu] = field(default_factory=list)
+    redundancy: list[Redundancy] = field(default_factory=list)
+    fans: list[Fan] = field(default_factory=list)
+    temperatures: list[Temperature] = field(default_factory=list)
+    dimms: list[Dimm] = field(default_factory=list)
+    pcie: list[PcieLink] = field(default_factory=list)
+    controllers: list[Controller] = field(default_factory=list)
+    log: list[LogEntry] = field(default_factory=list)
+    intrusion: str = ""
+    bmc: str = ""
     firmware: dict[str, str] = field(default_factory=dict)
     bios: dict[str, str] = field(default_factory=dict)
     inventory_time: str | None = None
@@ -105,10 +208,25 @@ class Hardware:
     def from_dict(cls, data: Any) -> Hardware:
         """Read back what to_dict wrote; ValueError or TypeError when it is something else."""
         known = _known(cls, data)
-        for name, part in (("nics", Nic), ("gpus", Gpu), ("drives", Drive), ("psus", Psu)):
+        for name, part in _PARTS.items():
             if name in known:
                 known[name] = _parts(part, known[name])
         return cls(**known)
+
+
+_PARTS: dict[str, type] = {
+    "nics": Nic,
+    "gpus": Gpu,
+    "drives": Drive,
+    "psus": Psu,
+    "redundancy": Redundancy,
+    "fans": Fan,
+    "temperatures": Temperature,
+    "dimms": Dimm,
+    "pcie": PcieLink,
+    "controllers": Controller,
+    "log": LogEntry,
+}
 
 
 @dataclass(frozen=True)

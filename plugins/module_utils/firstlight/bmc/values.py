@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..findings import shorten
@@ -79,3 +81,37 @@ def moment(value: Any) -> datetime.datetime | None:
     except (ValueError, OverflowError):
         return None
     return time
+
+
+def real(node: Any, *keys: str | int) -> float | None:
+    """A number of a measurable size, or None."""
+    value = dig(node, *keys)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e6 < value < 1e6:
+        return None
+    return float(value)
+
+
+def resource(tree: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """What was read at a path, or {}."""
+    found = tree.get(path.rstrip("/")) if path else None
+    return found if isinstance(found, dict) else {}
+
+
+def members(tree: Mapping[str, Any], path: str) -> list[dict[str, Any]]:
+    """The members of a collection that were read; inline ones (an unflattened $expand) too."""
+    return entries(tree, rows(resource(tree, path), "Members"))
+
+
+def entries(tree: Mapping[str, Any], listed: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a list of links and inline resources stands for, as far as it was read."""
+    found = []
+    for entry in listed:
+        one = resource(tree, link(entry)) or (entry if len(entry) > 1 else {})
+        if one:
+            found.append(one)
+    return found
+
+
+def natural(identity: str) -> list[tuple[int, str]]:
+    """A sort key: slot 9 comes before slot 10."""
+    return [(int(part[:9]), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", identity)]
