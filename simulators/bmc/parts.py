@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+
 from simulators.bmc.hardware import (
     BIOS_VERSION,
     BMC_VERSION,
@@ -40,6 +44,24 @@ _CRITICAL = (
 )  # fmt: skip
 
 
+_Made = TypeVar("_Made")
+
+
+def once(make: Callable[[Machine], _Made]) -> Callable[[Machine], _Made]:
+    """Keep what was made for a machine until it changes or another one is asked for.
+
+    The members of a collection are built one after the other, each from the same lists.
+    """
+    kept: list[tuple[Machine, int, _Made]] = []
+
+    def made(machine: Machine) -> _Made:
+        if not kept or kept[0][0] is not machine or kept[0][1] != machine.version:
+            kept[:] = [(machine, machine.version, make(machine))]
+        return kept[0][2]
+
+    return functools.update_wrapper(made, make)
+
+
 def status(level: str = "OK", state: str = "Enabled") -> Status:
     """Return a Status object without a rollup."""
     return {"Health": level, "State": state}
@@ -74,6 +96,7 @@ def service_tag(machine: Machine) -> str:
     return machine.hardware.service_tag if other is None else machine.tags.get(other, f"DUP{other:04d}")
 
 
+@once
 def gpus(machine: Machine) -> list[Gpu]:
     """The GPUs that are there."""
     gone = machine.fault_number("gpu_missing", "gpu")
@@ -85,6 +108,7 @@ def gpu_status(machine: Machine, gpu: Gpu) -> Status:
     return status(level(machine.fault_number("gpu_failed", "gpu") == gpu.number))
 
 
+@once
 def nics(machine: Machine) -> list[Port]:
     """The Ethernet ports that are there."""
     found = [nic for nic in machine.hardware.nics if not (machine.has("nic_missing") and nic.fqdd == BOOT_NIC)]
@@ -107,6 +131,7 @@ def can_pxe(machine: Machine) -> bool:
     return boots and any(nic.fqdd == BOOT_NIC and nic_up(machine, nic) for nic in nics(machine))
 
 
+@once
 def hcas(machine: Machine) -> list[tuple[int, Port]]:
     """The InfiniBand adapters that are there, each with its number from 0."""
     gone = machine.fault_number("hca_missing", "hca")
@@ -123,6 +148,7 @@ def hca_up(machine: Machine, number: int) -> bool:
     return machine.power == "On" and machine.fault_number("hca_no_link", "hca") != number
 
 
+@once
 def drives(machine: Machine) -> list[Disk]:
     """The data drives that are there."""
     gone = machine.fault_number("nvme_missing", "drive")
@@ -219,6 +245,7 @@ def temperatures(machine: Machine) -> list[tuple[str, float, float, str]]:
     return found
 
 
+@once
 def dimms(machine: Machine) -> list[str]:
     """The slots that hold a DIMM: A1 and so on."""
     gone = machine.fault_number("dimm_missing", "dimm")

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from simulators import lab_files
-from simulators.bmc import errors, faults, personality, tree, update, wire
+from simulators.bmc import captured, errors, faults, personality, tree, update, wire
 from simulators.bmc.answers import Answers
 from simulators.bmc.listener import Bmc
 from simulators.bmc.machine import Machine
@@ -121,6 +121,10 @@ class Service:
             response = await self._respond(bmc, request, path, client)
         except errors.RedfishError as error:
             response = answer(error.status, error.body(dell=personality.of(machine).dell))
+        except captured.AsItIs as found:
+            response = web.Response(
+                status=found.status, body=found.content, headers=_HEADERS, content_type="application/json"
+            )
         except web.HTTPException as error:  # a body that is too large
             response = web.Response(status=error.status)
         self._note(machine, request, client, response.status)

@@ -32,8 +32,13 @@ class Device:
     link: tuple[str, str]  # what its function links to: (name of the list, path)
 
 
-def devices(machine: Machine) -> Iterator[Device]:
+@parts.once
+def devices(machine: Machine) -> list[Device]:
     """All PCIe devices that are there."""
+    return list(_devices(machine))
+
+
+def _devices(machine: Machine) -> Iterator[Device]:
     for gpu in parts.gpus(machine):
         yield Device(
             f"{27 + 16 * gpu.number}-0", "NVIDIA H100 80GB HBM3", "NVIDIA Corporation", gpu.serial,

@@ -161,6 +161,7 @@ def update_service(machine: Machine) -> Resource:
     }
 
 
+@parts.once
 def _firmware(machine: Machine) -> dict[str, tuple[str, str]]:
     """Firmware by id: (name, version)."""
 
