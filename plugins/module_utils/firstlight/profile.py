@@ -20,6 +20,7 @@ class Profile:
     os_disk: {controller (text within the storage controller's id), min_bytes}
     psus: {count}
     firmware: {component: lowest accepted version}
+    bios: {attribute: value} as the vendor spells them, that the BIOS must have
     limits: thresholds, e.g. {clock_skew_seconds, disk_used_percent}
     """
 
@@ -33,6 +34,7 @@ class Profile:
     os_disk: Dict[str, Any] = field(default_factory=dict)
     psus: Dict[str, Any] = field(default_factory=dict)
     firmware: Dict[str, str] = field(default_factory=dict)
+    bios: Dict[str, Any] = field(default_factory=dict)
     limits: Dict[str, float] = field(default_factory=dict)
 
     def count(self, part: str) -> int:

@@ -55,6 +55,13 @@ PROFILE_SCHEMA: dict[str, Any] = {
             "type": "object",
             "additionalProperties": {"type": "string", "x-hint": 'a version in quotes: "2.5.4"'},
         },
+        "bios": {
+            "type": "object",
+            "additionalProperties": {
+                "type": ["string", "integer"],
+                "x-hint": 'a value as the BIOS spells it; words such as "On" and "Off" in quotes',
+            },
+        },
         "limits": {"type": "object", "additionalProperties": {"type": "number"}},
     },
 }
