@@ -56,6 +56,7 @@ class BmcClient:
         self._closing = False
         self.requests = 0
         self.heard = time.monotonic()  # when it last answered
+        self.answers, self.spent = 0, 0.0  # how often it has, and the seconds that took
         self.logging_in = False  # also after a login that was not answered: our password may have been refused
         self.wrote = False  # something was sent that may have changed the server: not to be done again unasked
         self.location = ""  # where the last change is carried out: the path of a task, a job or an image
@@ -268,6 +269,7 @@ class BmcClient:
             timeout = (min(CONNECT_SECONDS, left), min(seconds or self._request_seconds, left))
             self.requests += 1
             options: dict[str, Any] = {"headers": dict(headers or {}), "timeout": timeout, "max_retry": 0}
+            sent = time.monotonic()
             try:
                 if method == "GET":
                     response = self._http.get(path, args=args, **options)
@@ -277,6 +279,7 @@ class BmcClient:
                     call = self._http.post if method == "POST" else self._http.patch
                     response = call(path, body=body, **options)
                 self.heard = time.monotonic()
+                self.answers, self.spent = self.answers + 1, self.spent + self.heard - sent
                 return response
             except RetriesExhaustedError as error:
                 if self._stopped or time.monotonic() >= self._until:

@@ -19,6 +19,7 @@ from typing import Any
 
 from .client import DEADLINE, LOGOUT_SECONDS, BmcClient
 from .errors import BmcError, HalfAnswering, TimedOut, Unreachable
+from .pace import Pace
 from .transport import tls_context
 
 WORKERS = 100  # more at once starve each other of CPU here, and healthy BMCs look unreachable
@@ -87,8 +88,8 @@ def run(
 ) -> dict[str, Outcome]:
     """Log in to each BMC, do ``work`` with its client, log out.
 
-    workers: BMCs that are spoken with at a time; those that do not answer are not counted. deadline: seconds that
-    each BMC has, waiting for its turn not counted.
+    workers: BMCs that are spoken with at a time, up to twice as many while that slows nothing down (see Pace); those
+    that do not answer are not counted. deadline: seconds that each BMC has, waiting for its turn not counted.
 
     A BMC that is unreachable is tried once more, after the others: with many connections at once a healthy one can
     look so. Nothing else is tried again, a refused password least of all, nor work that has sent a change already.
@@ -111,7 +112,9 @@ class _Run:
         on_outcome: Callable[[str, Outcome], None] | None,
         on_tick: Callable[[], None] | None,
     ) -> None:
-        self.work, self.ca_file, self.workers, self.deadline = work, ca_file, workers, deadline
+        self.work, self.ca_file, self.deadline = work, ca_file, deadline
+        self.pace = Pace(workers)
+        self.spent, self.answers = 0.0, 0  # of those that have ended
         self.on_outcome, self.on_tick = on_outcome, on_tick
         self.context = tls_context(ca_file)
         self.waiting = collections.deque(self._attempt(target, deadline, probes=2) for target in targets)
@@ -120,7 +123,6 @@ class _Run:
         self.finished: queue.SimpleQueue[tuple[_Attempt, Any, BmcError | None]] = queue.SimpleQueue()
         self.outcomes: dict[str, Outcome] = {}
         self.number = itertools.count()
-        self.usual = 0.0  # seconds that a first contact takes in this run, about
         self.begun = time.monotonic()
 
     def _attempt(self, target: Target, budget: float, probes: int) -> _Attempt:
@@ -150,10 +152,14 @@ class _Run:
 
     def _start_some(self) -> None:
         now = time.monotonic()
-        patience = self._patience()
+        clients = [attempt.client for attempt in self.running.values() if attempt.contacted]
+        spent, answers = sum(c.spent for c in clients), sum(c.answers for c in clients)
+        self.pace.look(self.spent + spent, self.answers + answers)
+        # Longer where all are slow, or we are.
+        patience = min(max(4 * self.pace.usual, WORK_PATIENCE[0]), WORK_PATIENCE[1])
         busy = sum(a.silent(now) < (patience if a.contacted else CONTACT_PATIENCE) for a in self.running.values())
         for _ in range(len(self.waiting)):
-            if busy >= self.workers or len(self.running) + len(self.contacted) >= CONNECTIONS:
+            if busy >= self.pace.limit or len(self.running) + len(self.contacted) >= CONNECTIONS:
                 break
             attempt = self.waiting.popleft()
             if attempt.not_before > now:
@@ -161,13 +167,9 @@ class _Run:
                 continue
             self._start(attempt)
             busy += 1
-        while self.contacted and busy < self.workers:
+        while self.contacted and busy < self.pace.limit:
             self._start(heapq.heappop(self.contacted)[2])
             busy += 1
-
-    def _patience(self) -> float:
-        """How long one that is worked with may be silent and count: longer where all are slow, or we are."""
-        return min(max(4 * self.usual, WORK_PATIENCE[0]), WORK_PATIENCE[1])
 
     def _start(self, attempt: _Attempt) -> None:
         attempt.started = time.monotonic()
@@ -217,13 +219,13 @@ class _Run:
         attempt.used += seconds
         attempt.budget -= seconds
         attempt.contacted = True
-        self.usual += (seconds - self.usual) / min(next(self.number) + 1, 20)
         heapq.heappush(self.contacted, (-seconds, next(self.number), attempt))
 
     def _settle(self, attempt: _Attempt, value: Any, error: BmcError | None) -> None:
         now = time.monotonic()
         attempt.used += now - attempt.started
         client = attempt.client
+        self.spent, self.answers = self.spent + client.spent, self.answers + client.answers
         # A login without an answer may have been one with a refused password, and a change may have been made.
         again_allowed = attempt.probes > 1 and not (client.wrote or client.logging_in or attempt.stopped)
         if isinstance(error, Unreachable) and again_allowed and attempt.used + PROBE_PAUSE < self.deadline:
