@@ -35,15 +35,11 @@ lab-down:  ## stop the lab and remove its containers
 lab-status:  ## what of the lab runs
 	@scripts/lab status
 
-test: lint unit integration molecule e2e  ## everything that CI runs
-	@echo "All passed. Look further: make lab starts a lab to play with, make lab-down stops it."
+test: setup  ## everything that CI runs: lint, unit, integration, molecule, e2e
+	@scripts/run-tests
 
 lint: setup  ## ruff, mypy, yamllint, ansible-lint
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	git ls-files -z '*.yml' '*.yaml' | xargs -0 $(BIN)/yamllint --strict
-	PATH=$(CURDIR)/$(BIN):$$PATH ANSIBLE_INVENTORY=tests/fixtures/no_fleet.yaml $(BIN)/ansible-lint --offline
+	@scripts/lint
 
 unit: setup  ## tests of one part each
 	$(PYTEST) tests/unit
