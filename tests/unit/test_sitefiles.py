@@ -99,7 +99,13 @@ def test_a_profile(tmp_path: Path) -> None:
             "gpus:\n",
             "gpu:\n",
             "small.yml:5: unknown key 'gpu'; known are name, vendor, model, gpus, hcas, ethernet, nvme, "
-            "os_disk, psus, firmware, limits",
+            "os_disk, psus, firmware, bios, limits",
+        ),
+        (
+            "firmware: {}",
+            "firmware: {}\nbios: {AcPwrRcvry: Off}",
+            "small.yml:21: bios.AcPwrRcvry: False is not right; a value as the BIOS spells it; "
+            'words such as "On" and "Off" in quotes',
         ),
         ("  pxe: NIC.1\n", "", "small.yml:10: ethernet: 'pxe' is a required property"),
         ("1000000000000", "1 TB", "small.yml:15: nvme.min_bytes: '1 TB' is not of type 'integer'"),
