@@ -18,7 +18,10 @@ class Profile:
     ethernet: {count, pxe (FQDD of the NIC that installs)}
     nvme: {count, min_bytes} of the data drives
     os_disk: {controller (text within the storage controller's id), min_bytes}
-    psus: {count}
+    psus, fans: {count}
+    dimms: {count, total_gib}
+    gpus, hcas, nvme also: slots (their ids in a complete host), pcie {lanes, generation}; ethernet also: slots, cabled
+    (the ports that have a cable)
     firmware: {component: lowest accepted version}
     bios: {attribute: value} as the vendor spells them, that the BIOS must have
     limits: thresholds, e.g. {clock_skew_seconds, disk_used_percent}
@@ -33,12 +36,14 @@ class Profile:
     nvme: Dict[str, Any] = field(default_factory=dict)
     os_disk: Dict[str, Any] = field(default_factory=dict)
     psus: Dict[str, Any] = field(default_factory=dict)
+    fans: Dict[str, Any] = field(default_factory=dict)
+    dimms: Dict[str, Any] = field(default_factory=dict)
     firmware: Dict[str, str] = field(default_factory=dict)
     bios: Dict[str, Any] = field(default_factory=dict)
     limits: Dict[str, float] = field(default_factory=dict)
 
     def count(self, part: str) -> int:
-        """How many of gpus, hcas, ethernet, nvme or psus a host must have."""
+        """How many of gpus, hcas, ethernet, nvme, psus, fans or dimms a host must have."""
         return int(getattr(self, part).get("count", 0))
 
     def limit(self, name: str, default: float) -> float:
@@ -61,8 +66,8 @@ class Profile:
 
 
 _TEXTS = ("name", "vendor", "model")
-_COUNTED = ("gpus", "hcas", "ethernet", "nvme", "psus")
-_NUMBERS = ("rate_gbps", "min_bytes")
+_COUNTED = ("gpus", "hcas", "ethernet", "nvme", "psus", "fans", "dimms")
+_NUMBERS = ("rate_gbps", "min_bytes", "total_gib")
 
 
 def _check_value(key: str, value: Any) -> None:

@@ -16,6 +16,7 @@ from .profile import Profile
 from .yamlfile import SchemaFile, read_yaml
 
 _COUNT = {"type": "integer", "minimum": 0}
+_SLOTS = {"type": "array", "items": {"type": "string"}, "x-hint": "a list of ids, as the BMC spells them"}
 _PART: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -25,6 +26,17 @@ _PART: dict[str, Any] = {
         "pxe": {"type": "string"},
         "rate_gbps": {"type": "number", "minimum": 0},
         "min_bytes": {"type": "integer", "minimum": 0},
+        "total_gib": {"type": "number", "minimum": 0},
+        "slots": _SLOTS,
+        "cabled": _SLOTS,
+        "pcie": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "lanes": {"type": "integer", "minimum": 1, "maximum": 32},
+                "generation": {"type": "integer", "minimum": 1, "maximum": 9},
+            },
+        },
     },
     "required": ["count"],
 }
@@ -51,6 +63,8 @@ PROFILE_SCHEMA: dict[str, Any] = {
             "required": ["controller"],
         },
         "psus": _PART,
+        "fans": _PART,
+        "dimms": _PART,
         "firmware": {
             "type": "object",
             "additionalProperties": {"type": "string", "x-hint": 'a version in quotes: "2.5.4"'},

@@ -88,7 +88,8 @@ def xe9680(number: int = 1) -> Tree:
     psus = {f"PSU.Slot.{n}": {"PowerCapacityWatts": 2800, "Status": dict(OK)} for n in range(1, 7)}
     collect(tree, f"{CHASSIS}/PowerSubsystem/PowerSupplies", psus)
     redundancy = [{"RedundancyType": "NPlusM", "Status": dict(OK)}]
-    put(tree, f"{CHASSIS}/PowerSubsystem", PowerSupplyRedundancy=redundancy)
+    supplies = ref(f"{CHASSIS}/PowerSubsystem/PowerSupplies")
+    put(tree, f"{CHASSIS}/PowerSubsystem", PowerSupplies=supplies, PowerSupplyRedundancy=redundancy)
     _cooling(tree)
     _memory(tree, number)
     _pcie(tree, number)
@@ -98,6 +99,8 @@ def xe9680(number: int = 1) -> Tree:
         "PxeDev1EnDis": "Enabled",
         "PxeDev1Interface": PXE_NIC,
         "PxeDev2EnDis": "Disabled",
+        "SriovGlobalEnable": "Enabled",
+        "SysProfile": "PerfOptimized",
     }
     put(tree, f"{SYSTEM}/Bios", Attributes=attributes | {"SomethingElse": "x", "NumCores": 56})
     firmware = {

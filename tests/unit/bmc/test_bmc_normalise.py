@@ -51,6 +51,8 @@ def test_dell() -> None:
         "PxeDev1EnDis": "Enabled",
         "PxeDev1Interface": trees.PXE_NIC,
         "PxeDev2EnDis": "Disabled",
+        "SriovGlobalEnable": "Enabled",
+        "SysProfile": "PerfOptimized",
     }
     assert hardware.inventory_time == "2026-10-30T00:00:00+00:00"
     assert hardware.bmc_clock_skew_seconds == 2

@@ -49,7 +49,10 @@ def test_a_good_machine_is_ready_and_each_check_says_so(profile: Profile) -> Non
     findings = triage(PLANNED, record_of(trees.xe9680()), profile)
     assert bad(findings) == []
     assert verdict(findings).ready
-    checks = "bmc model service_tag nics pxe_mac link gpus hcas nvme os_disk psus clock bios_pxe firmware inventory_age"
+    checks = (
+        "bmc model service_tag nics pxe_mac link baseboard gpus hcas nvme os_disk psus fans temperatures dimms pcie "
+        "intrusion clock bios_pxe bios firmware inventory_age log redundancy"
+    )
     assert " ".join(f.check for f in findings) == checks
 
 
@@ -59,6 +62,16 @@ def without(collection: str, name: str) -> Callable[[], trees.Tree]:
 
 def changed(path: str, **values: Any) -> Callable[[], trees.Tree]:
     return lambda: trees.changed(trees.xe9680(), path, **values)
+
+
+def bios(**values: str) -> Callable[[], trees.Tree]:
+    path = f"{trees.SYSTEM}/Bios"
+
+    def tree() -> trees.Tree:
+        good = trees.xe9680()
+        return trees.changed(good, path, Attributes=good[path]["Attributes"] | values)
+
+    return tree
 
 
 CASES: dict[str, tuple[Callable[[], trees.Tree], str, str, str, str, str]] = {
@@ -109,7 +122,7 @@ CASES: dict[str, tuple[Callable[[], trees.Tree], str, str, str, str, str]] = {
     "psu not plugged": (
         changed(f"{PSUS}/PSU.Slot.2", Status={"Health": "Critical", "State": "UnavailableOffline"}),
         "fail",
-        "psu.failed",
+        "psu.no_input",
         "PSU.Slot.2",
         "UnavailableOffline",
         "reseat",
@@ -197,7 +210,7 @@ CASES: dict[str, tuple[Callable[[], trees.Tree], str, str, str, str, str]] = {
     ),
     "clock not told": (changed(trees.MANAGER, DateTime=None), "warn", "clock.skew", "BMC", "does not tell", "none"),
     "PXE off in the BIOS": (
-        changed(f"{trees.SYSTEM}/Bios", Attributes={"PxeDev1EnDis": "Disabled"}),
+        bios(PxeDev1EnDis="Disabled"),
         "fail",
         "bios.pxe_disabled",
         "BIOS",
@@ -205,10 +218,7 @@ CASES: dict[str, tuple[Callable[[], trees.Tree], str, str, str, str, str]] = {
         "escalate",
     ),
     "PXE on another NIC": (
-        changed(
-            f"{trees.SYSTEM}/Bios",
-            Attributes={"PxeDev1EnDis": "Enabled", "PxeDev1Interface": "NIC.Slot.3-1"},
-        ),
+        bios(PxeDev1Interface="NIC.Slot.3-1"),
         "fail",
         "bios.pxe_disabled",
         "BIOS",

@@ -67,7 +67,7 @@ def read_tree(reader: Reader, root: Resource | None = None) -> Tree:
 
 
 def read_macs(reader: Reader, root: Resource | None = None) -> Tree:
-    """Read what identifies one server, and its Ethernet ports with their MACs, and nothing more. Otherwise as read_tree."""
+    """Read what identifies one server, and its Ethernet ports with their MACs, no more. Otherwise as read_tree."""
     return _Walk(reader).macs(root)
 
 
@@ -220,7 +220,7 @@ class _Walk:
         self.tree.resources[path.rstrip("/")] = body
         found: dict[str, Resource] = {}
         for page in range(pages):
-            listed = body.get("Members")
+            listed = body.get("Members", [] if _says_empty(body) else None)
             if not isinstance(listed, list):
                 raise HalfAnswering(f"GET {path}: Members is not a list")
             good = [m for m in listed if isinstance(m, dict) and (link(m) or _is_whole(m))]
@@ -294,6 +294,11 @@ class _Walk:
 def _is_whole(member: Any) -> bool:
     """True for a resource, False for a mere link to one."""
     return isinstance(member, dict) and any(not re.match(r"^@", key) for key in member if isinstance(key, str))
+
+
+def _says_empty(body: Resource) -> bool:
+    """AMI leaves Members out of a collection that has none."""
+    return text(body, "@odata.type").endswith("Collection") and "error" not in body
 
 
 def _functions(adapter: Resource) -> int:

@@ -15,7 +15,7 @@ class Nic:
     """One network port, or one partition of it.
 
     id: FQDD on Dell (``NIC.Embedded.1-1-1``), else the BMC's id. mac: lower case with colons. link: up | down.
-    kind: ethernet | infiniband. None where the BMC does not tell.
+    kind: ethernet | infiniband. model, health, state: its adapter's. None where the BMC does not tell.
     """
 
     id: str
@@ -27,6 +27,8 @@ class Nic:
     port: str = ""
     partition: int = 1
     model: str = ""
+    health: str = ""
+    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class Dimm:
 
 @dataclass(frozen=True)
 class PcieLink:
-    """How one part is attached. id: the part's; kind: gpu, hca, nic, nvme. lanes, generation: in use; max_: possible."""
+    """How one part is attached. id: the part's; kind: gpu, hca, nic, nvme. max_: what it is capable of."""
 
     id: str
     kind: str

@@ -1,14 +1,16 @@
-"""Triage of what is not counted: identity, NICs and PXE, clock, BIOS, firmware, age of the inventory."""
+"""Triage of what is not counted: identity, NICs and PXE, clock, firmware, age of the inventory."""
 
 from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 
 from ..findings import Finding
 from ..profile import Profile
 from ..sitefiles import PlannedHost
 from .hardware import Hardware, Nic, Record
+from .slots import missing_slots
 from .values import moment
 
 CLOCK_WARN_SECONDS = 30.0
@@ -46,15 +48,21 @@ def pxe_nic(hardware: Hardware, profile: Profile) -> Nic | None:
     return hardware.nic(wanted) or next((n for n in hardware.nics if wanted and n.id == f"{wanted}-1"), None)
 
 
-def nics(hardware: Hardware, profile: Profile) -> list[Finding]:
+def nic_ids(hardware: Hardware) -> list[str]:
+    """Ethernet ports; of those that are partitioned, the partition that boots."""
+    return [nic.id for nic in hardware.nics if nic.kind == "ethernet" and nic.partition == 1]
+
+
+def nics(hardware: Hardware, profile: Profile, peers: Sequence[str] = ()) -> list[Finding]:
     """All Ethernet ports are there, the one that installs above all."""
     wanted = str(profile.ethernet.get("pxe", ""))
-    present = [nic.id for nic in hardware.nics if nic.kind == "ethernet" and nic.partition == 1]
+    present = nic_ids(hardware)
     expected = profile.count("ethernet")
     evidence = f"{len(present)} of {expected} Ethernet ports: present {', '.join(present) or 'none'}"
     missing = wanted if wanted and pxe_nic(hardware, profile) is None else ""
     if not missing and len(present) < expected:
-        missing = f"{expected - len(present)} Ethernet ports"
+        known = list(profile.ethernet.get("slots", ())) or list(peers)
+        missing = ", ".join(missing_slots(present, expected, known)) or f"{expected - len(present)} Ethernet ports"
     if not missing:
         return [Finding("nics", "ok", "nics", "", evidence)]
     if "nics" in hardware.unread:
@@ -91,6 +99,12 @@ def link(hardware: Hardware, profile: Profile) -> list[Finding]:
         told = f"link {nic.link}" if nic.link else "the BMC does not tell"
         return [Finding("link", "ok", "link", locator, told)]
     powered = hardware.power_state == "On"
+    cabled = profile.ethernet.get("cabled")
+    wrong = [n.id for n in hardware.nics if n.kind == "ethernet" and n.link == "up" and n.id not in (cabled or ())]
+    if cabled and wrong:  # evidence also while the host is off: the BMC sees this link, and not that one
+        evidence = f"no link, but {', '.join(wrong)} has link where the profile {profile.name} expects no cable"
+        status, action = ("fail", "reseat") if powered else ("warn", "none")
+        return [Finding("link", status, "nic.wrong_port", locator, evidence, action)]
     others_up = any(n.link == "up" for n in hardware.nics if n.id != nic.id)
     evidence = f"link down, power {hardware.power_state or 'not told'}"
     if powered and others_up:
@@ -111,26 +125,6 @@ def clock(hardware: Hardware, profile: Profile) -> list[Finding]:
     if abs(skew) <= fail:
         return [Finding("clock", "warn", "clock.skew", "BMC", evidence)]
     return [Finding("clock", "fail", "clock.skew", "BMC", evidence, "reset_bmc")]
-
-
-def bios_pxe(hardware: Hardware, profile: Profile) -> list[Finding]:
-    """The BIOS lets the NIC that installs boot from the network: a one-time PXE boot does nothing otherwise."""
-    wanted = str(profile.ethernet.get("pxe", ""))
-    bios = hardware.bios
-    told = {n: bios[n] for n in bios if re.match(r"^PxeDev\d+EnDis$", n)}
-    if not told:
-        if "bios" in hardware.unread:
-            evidence = "the BIOS attributes could not be read"
-            return [Finding("bios_pxe", "unknown", "bios.pxe_disabled", "BIOS", evidence, "reset_bmc")]
-        return [Finding("bios_pxe", "warn", "bios.pxe_disabled", "BIOS", "the BMC does not tell its PXE settings")]
-    enabled = [n.removesuffix("EnDis") for n, value in told.items() if value == "Enabled"]
-    interfaces = {device: bios.get(f"{device}Interface", "") for device in enabled}
-    device = next((d for d, nic in interfaces.items() if nic == wanted), None)
-    if device:
-        return [Finding("bios_pxe", "ok", "bios_pxe", "BIOS", f"{device} is enabled on {wanted}")]
-    how = ", ".join(f"{d} on {nic or 'no NIC'}" for d, nic in interfaces.items()) or "no PXE device is enabled"
-    evidence = f"{how}; PxeDev1EnDis must be Enabled and PxeDev1Interface {wanted}"
-    return [Finding("bios_pxe", "fail", "bios.pxe_disabled", "BIOS", evidence, "escalate")]
 
 
 def firmware(hardware: Hardware, profile: Profile) -> list[Finding]:

@@ -20,8 +20,7 @@ Tree = Mapping[str, Any]
 
 def psus_of(tree: Tree, chassis: Node) -> list[Psu]:
     """Power supplies that are there, from the older Power or the newer PowerSubsystem, whichever names more."""
-    below = link(chassis, "PowerSubsystem").rstrip("/")
-    newer = members(tree, f"{below}/PowerSupplies") if below else []
+    newer = members(tree, link(resource(tree, link(chassis, "PowerSubsystem")), "PowerSupplies"))
     older = rows(resource(tree, link(chassis, "Power")), "PowerSupplies")
     listed = older if len(older) >= len(newer) else newer
     names = [text(supply, "Name") for supply in listed]
@@ -75,8 +74,7 @@ def redundancy_of(tree: Tree, chassis: Node) -> list[Redundancy]:
 def fans_of(tree: Tree, chassis: Node) -> list[Fan]:
     """Fans that are there, from the older Thermal or the newer ThermalSubsystem."""
     listed = rows(resource(tree, link(chassis, "Thermal")), "Fans")
-    below = link(chassis, "ThermalSubsystem").rstrip("/")
-    listed = listed or (members(tree, f"{below}/Fans") if below else [])
+    listed = listed or members(tree, link(resource(tree, link(chassis, "ThermalSubsystem")), "Fans"))
     fans: dict[str, Fan] = {}
     for place, fan in enumerate(listed[:MAX_SENSORS], 1):
         if state(fan) == "Absent":
@@ -157,8 +155,8 @@ def log_of(tree: Tree, owners: Iterable[Node], since: datetime.datetime | None) 
                 when = moment(made.time)
                 if (since and when and when < since) or not made.message:
                     continue
-                if made.severity == "OK" and text(entry, "Oem", "Dell", "Category") == "Audit":
-                    continue  # who logged in
+                if text(entry, "Oem", "Dell", "Category") in ("Audit", "Configuration"):
+                    continue  # who logged in, and which setting could not be changed
                 found.setdefault((made.time, made.message), made)
     newest = sorted(found.values(), key=_when, reverse=True)
     return sorted(newest, key=lambda entry: _RANK.get(entry.severity, 2))[:MAX_LOG]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .hardware import Nic
-from .values import dig, link, mac, members, natural, number, real, resource, rows, text
+from .values import dig, health, link, mac, members, natural, number, real, resource, rows, state, text
 from .vendors import dell
 
 # The BMC's own and the USB NIC between BMC and host; a USB NIC can have the same MAC on every machine.
@@ -105,14 +105,15 @@ def nics_of(tree: Mapping[str, Any], system: dict[str, Any], adapters: list[dict
 
 
 def _add_adapter(tree: Mapping[str, Any], nics: _Nics, adapter: dict[str, Any]) -> None:
-    name, model = text(adapter, "Id"), text(adapter, "Model")
+    name = text(adapter, "Id")
+    about = {"model": text(adapter, "Model"), "health": health(adapter), "state": state(adapter)}
     for function in members(tree, link(adapter, "NetworkDeviceFunctions")):
         identity = nics.add(
             _nic_id(name, text(function, "Id")),
             adapter=name,
             mac=_mac_of(dig(function, "Ethernet")),
             kind=_kind(text(function, "Id"), text(function, "NetDevFuncType")),
-            model=model,
+            **about,
         )
         for assignment in ("PhysicalPortAssignment", "PhysicalNetworkPortAssignment"):
             nics.also(link(function, "Links", assignment), identity)
@@ -121,18 +122,18 @@ def _add_adapter(tree: Mapping[str, Any], nics: _Nics, adapter: dict[str, Any]) 
         for port in members(tree, link(adapter, collection)):
             ports.setdefault(f"{collection}/{text(port, 'Id')}", port)
     for port in ports.values():
-        _add_port(nics, name, model, port)
+        _add_port(nics, name, about, port)
 
 
-def _add_port(nics: _Nics, adapter: str, model: str, port: dict[str, Any]) -> None:
+def _add_port(nics: _Nics, adapter: str, about: dict[str, str], port: dict[str, Any]) -> None:
     identity = text(port, "Id")
-    found = {
+    found: dict[str, Any] = {
+        **about,
         "mac": _port_mac(port),
         "link": _link_state(port),
         "speed_mbps": number(port, "CurrentLinkSpeedMbps") or _gbps(port),
         "kind": _kind(identity, text(port, "ActiveLinkTechnology") or text(port, "LinkNetworkTechnology")),
         "port": text(port, "PhysicalPortNumber") or text(port, "PortId"),
-        "model": model,
     }
     if not dell.fqdd(identity):
         nics.add(nics.named(link(port)) or _nic_id(adapter, identity), adapter=adapter, **found)

@@ -52,9 +52,9 @@ def gpus_of(tree: Tree, processors: list[Node], devices: list[Node], chassis: No
             name = text(device, "Location") or text(device, "Id")
             found[name] = replace(_gpu(name, device), model=text(device, "Name"))
     for identity, (level, how) in nvidia.gpu_firmware(firmware).items():
-        gpu = found.get(identity)
-        if gpu and (level == "Critical" or how == "Absent"):  # the firmware inventory asks the GPU, Processors do not
-            found[identity] = replace(gpu, health="Critical", state=how or gpu.state)
+        known = found.get(identity)
+        if known and (level == "Critical" or how == "Absent"):  # the firmware inventory asks the GPU, Processors do not
+            found[identity] = replace(known, health="Critical", state=how or known.state)
     return sorted(found.values(), key=lambda gpu: natural(gpu.id))
 
 
@@ -86,7 +86,7 @@ def drives_of(tree: Tree, controllers: list[Node], chassis: Iterable[Node]) -> l
     for one in chassis:
         for drive in members(tree, link(one, "Drives")):
             _add_drive(found, drive, text(one, "Id"), _protocol(drive, {}))
-    drives = list(found.values())
+    drives = list({(d.serial or key, d.id): d for key, d in reversed(found.items())}.values())  # two ways to one
     twice = {drive.id for drive in drives if sum(other.id == drive.id for other in drives) > 1}
     named = [replace(d, id=f"{d.controller}/{d.id}") if d.id in twice else d for d in drives]
     return sorted(named, key=lambda drive: natural(drive.id))

@@ -53,8 +53,8 @@ def normalise(
     drives = drives_of(tree, controllers, bodies)
     skew = _skew(manager, clock_read_at)
     return Hardware(
-        vendor=text(system, "Manufacturer") or text(shelf, "Manufacturer"),
-        model=told(system, "Model") or told(shelf, "Model"),
+        vendor=text(system, "Manufacturer") or text(shelf, "Manufacturer") or text(root, "Vendor"),
+        model=told(system, "Model") or told(shelf, "Model") or text(root, "Product"),
         service_tag=vendor.tag(system, shelf or chassis),
         board_serial=text(system, "SerialNumber"),
         power_state=text(system, "PowerState"),
@@ -106,7 +106,7 @@ def _since(
 
 def _controllers(managers: list[Node]) -> list[Controller]:
     return [
-        Controller(text(m, "Id"), health(m), state(m), text(m, "FirmwareVersion"))
+        Controller(nvidia.name_of(m) or text(m, "Id"), health(m), state(m), text(m, "FirmwareVersion"))
         for m in managers
         if nvidia.is_baseboard(m) and text(m, "ManagerType") in ("BMC", "")
     ]

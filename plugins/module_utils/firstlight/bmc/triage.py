@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..findings import Finding
 from ..profile import Profile
 from ..sitefiles import PlannedHost
+from . import judge_bios as bios
+from . import judge_changes as past
+from . import judge_chassis as chassis
 from . import judge_parts as parts
 from . import judge_rest as rest
 from .hardware import Hardware, Record
@@ -39,40 +42,71 @@ _HINTS = {
 class Peers:
     """Which ids complete hosts of the same profile have: tells which one is missing here."""
 
+    nics: list[str] = field(default_factory=list)
     gpus: list[str] = field(default_factory=list)
     hcas: list[str] = field(default_factory=list)
     nvme: list[str] = field(default_factory=list)
     psus: list[str] = field(default_factory=list)
+    fans: list[str] = field(default_factory=list)
+    dimms: list[str] = field(default_factory=list)
 
 
-def triage(planned: PlannedHost, record: Record, profile: Profile, peers: Peers | None = None) -> list[Finding]:
+def triage(
+    planned: PlannedHost,
+    record: Record,
+    profile: Profile,
+    peers: Peers | None = None,
+    previous: Record | None = None,
+) -> list[Finding]:
     """Findings of one host, one ok finding for each check that found nothing wrong.
 
+    peers: what complete hosts of this profile have, see peers_of. previous: what this BMC said the last time that it
+    answered; it tells what was changed since, and which part it is that is missing.
     When the BMC did not answer there is one finding, about the BMC: what it said before proves nothing about now.
     """
     place = f"BMC {planned.bmc_address}"
     hardware = record.hardware
     if record.condition not in ("ok", "half_answering") or record.stale or hardware is None:
         return [_bmc(place, record)]
-    peers = peers or Peers()
+    peers = _with(peers or Peers(), previous, profile)
+    pxe = bios.bios_pxe(hardware, profile)
     checks = [
         [_bmc(place, record)],
         rest.model(hardware, profile),
         rest.service_tag(planned, hardware),
-        rest.nics(hardware, profile),
+        rest.nics(hardware, profile, peers.nics),
         rest.pxe_mac(planned, hardware, profile),
         rest.link(hardware, profile),
+        chassis.baseboard(hardware),
         parts.gpus(hardware, profile, peers.gpus),
         parts.hcas(hardware, profile, peers.hcas),
         parts.nvme(hardware, profile, peers.nvme),
         parts.os_disk(hardware, profile),
         parts.psus(hardware, profile, peers.psus),
+        chassis.fans(hardware, profile, peers.fans),
+        chassis.temperatures(hardware, profile),
+        chassis.dimms(hardware, profile, peers.dimms),
+        chassis.pcie(hardware, profile),
+        chassis.intrusion(hardware),
         rest.clock(hardware, profile),
-        rest.bios_pxe(hardware, profile),
+        pxe,
+        bios.bios_settings(hardware, profile, pxe=all(f.status == "ok" for f in pxe)),
         rest.firmware(hardware, profile),
         rest.inventory_age(hardware, record, profile),
+        past.log(hardware),
+        past.changes(hardware, previous),
     ]
-    return [finding for check in checks for finding in check]
+    found = [finding for check in checks for finding in check]
+    return found + chassis.redundancy(hardware, found)
+
+
+def _with(peers: Peers, previous: Record | None, profile: Profile) -> Peers:
+    """The ids that this very host had when it was complete go before those of its peers."""
+    before = previous.hardware if previous else None
+    if before is None:
+        return peers
+    mine = _complete([before], profile)
+    return Peers(**{name: getattr(mine, name) or getattr(peers, name) for name in Peers.__dataclass_fields__})
 
 
 def triage_fleet(records: Mapping[str, Record]) -> dict[str, list[Finding]]:
@@ -107,12 +141,18 @@ def triage_fleet(records: Mapping[str, Record]) -> dict[str, list[Finding]]:
 def peers_of(records: Mapping[str, Record], profile: Profile, names: Iterable[str]) -> Peers:
     """Which ids the complete ones among these hosts of one profile have."""
     current = _current(records)
-    same = [current[name] for name in names if name in current]
+    return _complete([current[name] for name in names if name in current], profile)
+
+
+def _complete(same: Sequence[Hardware], profile: Profile) -> Peers:
     return Peers(
+        nics=usual_slots((rest.nic_ids(h) for h in same), profile.count("ethernet")),
         gpus=usual_slots((parts.gpu_ids(h) for h in same), profile.count("gpus")),
         hcas=usual_slots((parts.hca_ids(h) for h in same), profile.count("hcas")),
         nvme=usual_slots((parts.nvme_ids(h, profile) for h in same), profile.count("nvme")),
         psus=usual_slots((parts.psu_ids(h) for h in same), profile.count("psus")),
+        fans=usual_slots((chassis.fan_ids(h) for h in same), profile.count("fans")),
+        dimms=usual_slots((chassis.dimm_ids(h) for h in same), profile.count("dimms")),
     )
 
 

@@ -19,15 +19,14 @@ class Want:
 
     part: what is unread when it fails (Hardware.unread). at: where the link is: root, system, chassis, manager, others
     (systems beside the host's own, such as an HGX baseboard), or member (of the collection above). keys: the place of
-    the link there; a list of links is followed one by one. below: what comes after the link. collection: its members
-    are wanted whole. pages: pages read of a collection, 0 for all. each: wanted from each member. otherwise: instead,
-    where there is no such link. when: a condition by name, see _holds.
+    the link there; a list of links is followed one by one. collection: its members are wanted whole. pages: pages read
+    of a collection, 0 for all. each: wanted from each member. otherwise: instead, where there is no such link. when: a
+    condition by name, see _holds.
     """
 
     part: str
     at: str
     keys: tuple[str | int, ...]
-    below: str = ""
     collection: bool = False
     pages: int = 0
     each: tuple[Want, ...] = ()
@@ -37,7 +36,11 @@ class Want:
 
 _ADAPTER = (
     Want(
-        "hcas", "member", ("NetworkPorts",), collection=True, otherwise=(Want("hcas", "member", ("Ports",), "", True),)
+        "hcas",
+        "member",
+        ("NetworkPorts",),
+        collection=True,
+        otherwise=(Want("hcas", "member", ("Ports",), collection=True),),
     ),
     Want("hcas", "member", ("NetworkDeviceFunctions",), collection=True),
 )
@@ -49,15 +52,24 @@ WANTED: tuple[Want, ...] = (
         "chassis",
         ("Thermal",),
         otherwise=(
-            Want("thermal", "chassis", ("ThermalSubsystem",)),
-            Want("thermal", "chassis", ("ThermalSubsystem",), "/Fans", True),
-            Want("thermal", "chassis", ("Sensors",), "", True),
+            Want(
+                "thermal",
+                "chassis",
+                ("ThermalSubsystem",),
+                each=(Want("thermal", "member", ("Fans",), collection=True),),
+            ),
+            Want("thermal", "chassis", ("Sensors",), collection=True),
         ),
     ),
     # Legacy Power tells more than PowerSubsystem: input voltage and redundancy. Some have one of them without PSUs.
     Want("psus", "chassis", ("Power",)),
-    Want("psus", "chassis", ("PowerSubsystem",), when="no_psus"),
-    Want("psus", "chassis", ("PowerSubsystem",), "/PowerSupplies", True, when="no_psus"),
+    Want(
+        "psus",
+        "chassis",
+        ("PowerSubsystem",),
+        each=(Want("psus", "member", ("PowerSupplies",), collection=True),),
+        when="no_psus",
+    ),
     Want("dimms", "system", ("Memory",), collection=True),
     # An HGX baseboard is a system of its own, and has the GPUs.
     Want("gpus", "others", ("Processors",), collection=True),
@@ -174,7 +186,7 @@ def _follow(
 def _paths(want: Want, base: dict[str, Any]) -> list[str]:
     value = dig(base, *want.keys)
     links = [link(value)] if isinstance(value, dict) else [link(v) for v in value] if isinstance(value, list) else []
-    return [f"{path.rstrip('/')}{want.below}" for path in dict.fromkeys(links) if path]
+    return [path.rstrip("/") for path in dict.fromkeys(links) if path]
 
 
 def _holds(when: str, found: Found, base: dict[str, Any], state: dict[str, bool]) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..values import health, state, text
+from ..values import health, link, state, text
 from .vendor import Vendor, serial_number, told
 
 _FIRMWARE = re.compile(r"^(?:HGX_)?FW_(GPU_(?:SXM_)?\d+)$")
@@ -19,7 +19,12 @@ _FIRMWARE = re.compile(r"^(?:HGX_)?FW_(GPU_(?:SXM_)?\d+)$")
 
 def is_baseboard(resource: Any) -> bool:
     """A system or manager that is the GPUs' and not the host's."""
-    return text(resource, "Id").startswith("HGX_")
+    return text(resource, "Id").startswith("HGX_") or name_of(resource).startswith("HGX_")
+
+
+def name_of(resource: Any) -> str:
+    """The last part of its path: a DGX's HGX_BMC_0 gives itself the id "bmc"."""
+    return link(resource).rstrip("/").rsplit("/", 1)[-1]
 
 
 def shelf(chassis: Iterable[Any]) -> dict[str, Any]:
