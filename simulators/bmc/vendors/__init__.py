@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
-from simulators.bmc import errors
+from simulators.bmc import errors, parts
 from simulators.bmc.machine import Machine
 
 Resource = dict[str, Any]
@@ -26,7 +26,7 @@ class Shape:
 
     build: the tree. levels: how deep $expand goes, 0 where it is not known. system, manager: their paths.
     resets: the reset types. needs_etag: changes want If-Match. on_when_on: what "On" means to a server that is on:
-    "fine" or an error. slashes: links end in a slash.
+    "fine", or the MessageId of a refusal. boot_at: where boot settings are changed, if not at the system.
     """
 
     build: Callable[[Machine], Tree]
@@ -38,12 +38,19 @@ class Shape:
     on_when_on: str = "fine"
     boot_targets: tuple[str, ...] = ("None", "Pxe", "Hdd", "Cd", "Usb", "BiosSetup", "UefiTarget")
     bios_settings: str | None = None
-    boot_at: str | None = None  # where boot settings are changed, if not at the system
+    boot_at: str | None = None
     bios: dict[str, Any] = field(default_factory=dict)
 
 
 SHAPES: dict[str, Shape] = {}
 _BUILT: dict[str, tuple[tuple[int, str], Tree]] = {}
+
+
+def register(name: str, model: str, bmc_version: str, shape: Shape) -> None:
+    """Take in a shape under the name that lab.json uses, with what its machine and its BMC's firmware are called."""
+    SHAPES[name] = shape
+    parts.MODELS[name] = model
+    parts.BMC_VERSIONS[name] = bmc_version
 
 
 def tree_of(machine: Machine) -> Tree:
@@ -102,3 +109,6 @@ def _whole(machine: Machine, member: Resource) -> Resource:
         return lookup(machine, member["@odata.id"]) if set(member) == {"@odata.id"} else member
     except errors.RedfishError:
         return member
+
+
+from simulators.bmc.vendors import hpe, lenovo, nvidia, openbmc, supermicro  # noqa: E402, F401 - each registers itself
