@@ -10,7 +10,7 @@ from simulators.bmc.tree import CHASSIS, MANAGER, ROOT, SYSTEM, Resource, ref
 
 OLD_SESSIONS = f"{ROOT}/Sessions"
 _GONE_8 = re.compile(
-    rf"{ROOT}/(SessionService/Sessions|JobService.*|UpdateService/MultipartUpload)|{CHASSIS}/(Power|Thermal)Subsystem.*"
+    rf"{ROOT}/(SessionService/Sessions|JobService.*|UpdateService/MultipartUpload)|{CHASSIS}/((Power|Thermal)Subsystem|Sensors).*"
     rf"|{SYSTEM}/(Settings|Processors/Video\..*|Oem/Dell/DellSystem/.*)"
 )
 
@@ -57,6 +57,7 @@ def _idrac10(machine: Machine, path: str, body: Resource) -> Resource | None:
         body = {key: value for key, value in body.items() if key not in ("Power", "Thermal")}
         return body | {
             "PowerSubsystem": ref(f"{CHASSIS}/PowerSubsystem"),
+            "Sensors": ref(f"{CHASSIS}/Sensors"),
             "ThermalSubsystem": ref(f"{CHASSIS}/ThermalSubsystem"),
         }
     if path == MANAGER:

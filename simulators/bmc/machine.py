@@ -32,6 +32,7 @@ class Machine:
         self.name: str = entry["name"]
         self.entry = entry
         self.settings: dict[str, Any] = lab.get("bmc", {})
+        self.vendor: str = entry.get("vendor", self.settings.get("vendor", DEFAULT_VENDOR))
         self.folder = lab_dir / "machines" / self.name
         public = lab_files.read_json(self.folder / "state.json", {})
         private = lab_files.read_json(self.folder / "bmc.json", {})
@@ -39,7 +40,6 @@ class Machine:
         self.boots: int = public.get("boots", 0)
         self.last_boot: str | None = public.get("last_boot")
         self.disk: dict[str, Any] | None = public.get("disk")
-        self.vendor: str = entry.get("vendor", DEFAULT_VENDOR)
         self.tags: dict[int, str] = lab.setdefault("_tags", _tags(lab))  # service tags of all machines, by index
         self.faults: faults.Faults = (
             private["faults"] if "faults" in private else faults.from_lab(entry.get("faults", []))

@@ -9,6 +9,7 @@ from simulators.bmc.tree import CHASSIS, OK, ROOT, Resource, collection, head, r
 
 SUBSYSTEM = f"{CHASSIS}/PowerSubsystem"
 COOLING = f"{CHASSIS}/ThermalSubsystem"
+SENSORS = f"{CHASSIS}/Sensors"
 WATTS = 2800
 
 
@@ -219,6 +220,33 @@ def power_supply_metrics(machine: Machine, identity: str) -> Resource | None:
         "InputPowerWatts": {"Reading": output and output + 40.0},
         "OutputPowerWatts": {"Reading": output},
         "Status": dict(OK),
+    }
+
+
+def _sensors(machine: Machine) -> dict[str, tuple[str, float, float, str]]:
+    return {name.replace(" ", ""): (name, *rest) for name, *rest in parts.temperatures(machine)}  # type: ignore[misc]
+
+
+@resource(SENSORS)
+def sensors(machine: Machine) -> Resource:
+    """The temperatures, as sensors."""
+    return collection(machine, SENSORS, "Sensor", "Sensor Collection", _sensors(machine))
+
+
+@resource(f"{SENSORS}/*")
+def sensor(machine: Machine, identity: str) -> Resource | None:
+    """One temperature."""
+    found = _sensors(machine).get(identity)
+    if found is None:
+        return None
+    name, reading, threshold, level = found
+    return head(f"{SENSORS}/{identity}", "Sensor", "v1_9_0", name) | {
+        "PhysicalContext": _context(name),
+        "Reading": reading,
+        "ReadingType": "Temperature",
+        "ReadingUnits": "Cel",
+        "Status": parts.status(level),
+        "Thresholds": {"UpperCaution": {"Reading": threshold - 5}, "UpperCritical": {"Reading": threshold}},
     }
 
 

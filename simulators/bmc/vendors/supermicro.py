@@ -52,7 +52,7 @@ def build(machine: Machine) -> vendors.Tree:
             "Name": f"GPU{gpu.number + 1}", "Model": make.GPU_MODEL, "SerialNumber": gpu.serial,
             "Manufacturer": "NVIDIA", "FirmwareVersion": parts.version(machine, "gpu"),
             "PCIeInterface": tree.interface("gpu", gpu.number), "Status": parts.gpu_status(machine, gpu),
-            "Oem": {"Supermicro": {"GPUDevice": {"GPUSlot": gpu.number + 1}}},
+            "Oem": {"Supermicro": {"GPUVendor": "NVIDIA", "GPUSlot": gpu.number + 1}},
         }
         for gpu in parts.gpus(machine)
     }  # fmt: skip
