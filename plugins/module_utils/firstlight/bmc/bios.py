@@ -24,6 +24,7 @@ PENDING = ("report", "wait")
 _TAKEN = {"SYS011", "RAC0679", "LC068"}
 SCHEDULE_SECONDS = 120.0
 AWAY_SECONDS = 300.0
+READ_BACK_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ def _run_now(
     def done() -> bool:
         return not again(client, lambda: plan(after, read_bios(client)), AWAY_SECONDS, pause).changes
 
-    if until_true(done, 30.0 if path else wait, pause):
+    if until_true(done, READ_BACK_SECONDS if path else wait, pause):
         return (Finding("bios", "ok", "bios", "BIOS", f"{len(after)} attributes read back as set"),)
     still = plan(after, read_bios(client)).before
     values = ", ".join(f"{name} is {value}" for name, value in still.items())

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..findings import Finding
 from .client import DEADLINE, ROOT, BmcClient, Resource
-from .errors import AuthFailed, BmcError, HalfAnswering, NotReady, Refused, TimedOut, Unreachable
+from .errors import AuthFailed, BmcError, HalfAnswering, NotReady, Refused, TimedOut
 from .fetch import read_collection
 from .pool import WORKERS, Target, run
 from .values import link
@@ -126,19 +126,20 @@ def reconnect(client: BmcClient, seconds: float, pause: float = PAUSE) -> None:
 
 
 def again(client: BmcClient, read: Callable[[], _T], away_seconds: float, pause: float = PAUSE) -> _T:
-    """Read something from a BMC that may restart meanwhile: log in anew once and read again.
+    """Read something from a BMC that may restart meanwhile: log in anew and read again, at most so many seconds.
 
-    A session ends with a restart; its 401 says nothing about the password.
+    A session that ended with the restart is no wrong password; a refused password ends it.
     """
-    try:
-        return read()
-    except (AuthFailed, Unreachable, NotReady, TimedOut):
-        pass
-    except HalfAnswering as error:
-        if isinstance(error, Refused):
+    until = time.monotonic() + away_seconds
+    while True:
+        try:
+            return read()
+        except (AuthFailed, Refused):
             raise
-    reconnect(client, away_seconds, pause)
-    return read()
+        except BmcError:
+            if client.stopped or time.monotonic() + pause >= until:
+                raise
+        reconnect(client, until - time.monotonic(), pause)
 
 
 def until_true(test: Callable[[], bool], seconds: float, pause: float = PAUSE) -> bool:
