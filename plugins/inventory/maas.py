@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ author: Firstlight contributors
 short_description: The fleet's machines in MAAS, with their addresses
 description:
   - Hosts are the machines in MAAS that have the tag O(tag), under their MAAS host names. Nothing is ever written.
-  - MAAS is asked with one request for all machines, and its answer is kept in the inventory cache.
+  - MAAS is asked with one request for all machines, each time that the inventory is read, since an address from before
+    the last installation would send Ansible to the wrong place. Its answer is kept in the inventory cache.
   - When MAAS does not answer or refuses the key, there is a warning, and what the cache holds is used; the variable
     C(maas_stale) of the group C(all) then says why. Without a usable cache there are no hosts from here, and
     C(maas_error) of the group C(all) says why, so that a play can refuse to start.
@@ -75,6 +77,10 @@ options:
     type: list
     elements: str
     default: []
+  fresh_seconds:
+    description: An answer in the cache that is younger than so many seconds is used, and MAAS is not asked.
+    type: int
+    default: 0
   timeout:
     description: How many seconds MAAS has for its answer.
     type: float
@@ -102,7 +108,7 @@ groups:
   installed: maas_status == 'deployed'
 """
 
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 SUFFIXES = ("maas.yml", "maas.yaml")
 _HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 
@@ -144,8 +150,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _machines(self, key: str, use_cache: bool) -> list[dict[str, Any]]:
         """All machines, as far as they matter here: from the cache where that will do, else from MAAS."""
-        cached = self._cached(key)
-        if cached is not None and use_cache:
+        cached, age = self._cached(key)
+        if cached is not None and use_cache and 0 <= age < self.get_option("fresh_seconds"):
             return cached
         try:
             machines = [_reduced(m) for m in self._ask()]
@@ -158,21 +164,26 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self.inventory.set_variable("all", "maas_error", str(error))
             return []
         if self.get_option("cache"):
-            self._cache[key] = {"version": CACHE_VERSION, "url": _plain(self.get_option("url")), "machines": machines}
+            url = _plain(self.get_option("url"))
+            self._cache[key] = {"version": CACHE_VERSION, "url": url, "asked_at": time.time(), "machines": machines}
         return machines
 
-    def _cached(self, key: str) -> list[dict[str, Any]] | None:
+    def _cached(self, key: str) -> tuple[list[dict[str, Any]] | None, float]:
+        """Machines from the cache and their age in seconds; None where it holds nothing of use."""
         if not self.get_option("cache") or context.CLIARGS.get("flush_cache"):
-            return None
+            return None, 0.0
         try:
             cached = self._cache.get(key)
-        except KeyError:
-            return None
+        except (AnsibleError, KeyError, TypeError, ValueError):
+            return None, 0.0  # damaged; the next answer makes it anew
         if not isinstance(cached, dict) or cached.get("version") != CACHE_VERSION:
-            return None
-        machines = cached.get("machines")
-        same = cached.get("url") == _plain(self.get_option("url"))
-        return machines if same and isinstance(machines, list) else None
+            return None, 0.0
+        machines, asked_at = cached.get("machines"), cached.get("asked_at")
+        if cached.get("url") != _plain(self.get_option("url")) or not isinstance(asked_at, (int, float)):
+            return None, 0.0
+        if not isinstance(machines, list) or not all(isinstance(m, dict) for m in machines):
+            return None, 0.0
+        return machines, time.time() - asked_at
 
     def _ask(self) -> list[dict[str, Any]]:
         ca_file = str(self._path_option("ca_file")) if self.get_option("ca_file") else None
