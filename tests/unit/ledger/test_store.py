@@ -201,3 +201,68 @@ def test_two_processes_write_side_by_side(ledger, tmp_path):
         assert writer.returncode == 0, stderr.decode()
     with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
         assert db.execute("select count(*) from stage_run").fetchone() == (40,)
+
+
+def test_a_ledger_of_another_release_is_refused_before_anything_is_done(ledger, tmp_path):
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
+        db.execute("ALTER TABLE run DROP COLUMN message")
+    with pytest.raises(FirstlightError, match="made by another release of Firstlight: table run has no column message"):
+        Ledger(ledger_url("ledger.sqlite", tmp_path))
+
+
+def test_a_database_that_fails_later_is_one_line(ledger, tmp_path):
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
+        db.execute("DROP TABLE stage_run")
+    with pytest.raises(FirstlightError, match="cannot be used: no such table: stage_run") as caught:
+        ledger.begin_stage("discover", ["n1"])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_reader_makes_nothing(tmp_path):
+    Ledger(ledger_url("other.sqlite", tmp_path), create=False)
+    with pytest.raises(FirstlightError, match="no such table"):
+        Ledger(ledger_url("other.sqlite", tmp_path), create=False).states()
+    with sqlite3.connect(tmp_path / "other.sqlite") as db:
+        assert db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+
+
+def test_only_who_entered_in_this_run_is_begun(ledger):
+    ledger.start_run("one.yml")
+    ledger.begin_stage("configure", ["n1"])
+    ledger.start_run("two.yml")
+    ledger.begin_stage("configure", ["n2"])
+    assert ledger.begun("configure", ["n1", "n2"]) == ["n2"]
+    ledger.end_stage("configure", "n2", [OK])
+    assert ledger.begun("configure", ["n1", "n2"]) == []
+    assert ledger.begun("configure", ["n1", "n2"], ended=True) == ["n2"]
+
+
+def test_a_stage_that_was_not_entered_after_all_is_forgotten(ledger):
+    ledger.begin_stage("install", ["n1"])
+    ledger.withdraw("install", ["n1"])
+    assert story(ledger)["stages"] == {}
+
+
+PLAN = """
+import sys
+from firstlight.ledger.store import Ledger
+from firstlight.sitefiles import PlannedHost
+ledger = Ledger(sys.argv[1])
+sys.stdin.read()
+ledger.plan("s", [PlannedHost(f"p{i}", "r1", i, f"10.0.1.{i}", "xe9680") for i in range(1, 60)])
+"""
+
+
+def test_processes_that_plan_the_same_new_hosts_at_once_agree(ledger, tmp_path):
+    url = ledger_url("ledger.sqlite", tmp_path)
+    words = [sys.executable, "-c", PLAN, url]
+    planners = [subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    for planner in planners:
+        planner.stdin.flush()
+    ends = []
+    for planner in planners:
+        planner.stdin.close()
+    for planner in planners:
+        ends.append((planner.wait(60), planner.stderr.read()))
+    assert ends == [(0, "")] * 4
+    assert len([name for name in ledger.states() if name.startswith("p")]) == 59

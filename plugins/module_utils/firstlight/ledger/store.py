@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from ..errors import FirstlightError, InputError
-from ..findings import Finding, blocking
+from ..findings import Finding, blocking, shorten
 from ..sitefiles import PlannedHost
 from .models import Base, Deed, FindingRow, Host, Run, StageRun, StateChange
 
@@ -54,6 +54,12 @@ def operator() -> str:
         return "unknown"
 
 
+def ledger_file(url: str) -> Path | None:
+    """The file of an SQLite ledger, None for another database."""
+    prefix = "sqlite:///"
+    return Path(url.removeprefix(prefix)) if url.startswith(prefix) else None
+
+
 def ledger_url(text: str, base: Path | None = None) -> str:
     """A SQLAlchemy URL from a URL or the path of an SQLite file (relative to ``base``)."""
     if "://" in text:
@@ -63,27 +69,63 @@ def ledger_url(text: str, base: Path | None = None) -> str:
 
 
 class Ledger:
-    """Every method is one transaction, safe among several processes and against a kill."""
+    """Every method is one transaction, safe among several processes and against a kill.
 
-    def __init__(self, url: str, run_id: int | None = None) -> None:
+    create: make what is not there; without it nothing is written by opening (for readers, and in check mode).
+    FirstlightError, in one line, when the database cannot be used.
+    """
+
+    def __init__(self, url: str, run_id: int | None = None, *, create: bool = True) -> None:
         self.run_id = run_id
+        self._name = _shown(url)
         try:
             # no pool: plugins fork, and a connection must not be shared across a fork
             self._engine = sqlalchemy.create_engine(url, poolclass=NullPool, connect_args=_connect_args(url))
-            if self._engine.dialect.name == "sqlite":
-                if self._engine.url.database:
+        except ArgumentError as error:
+            raise InputError(f"ledger {self._name}: {error}; write a file name or an SQLAlchemy URL") from None
+        except ImportError as error:
+            raise InputError(f"ledger {self._name}: {error}; install the driver of this database with pip") from None
+        self._sqlite = self._engine.dialect.name == "sqlite"
+        try:
+            if create:
+                if self._sqlite and self._engine.url.database:
                     Path(self._engine.url.database).parent.mkdir(parents=True, exist_ok=True)
-                event.listen(self._engine, "connect", _sqlite_settings)
-            Base.metadata.create_all(self._engine)
-        except (ArgumentError, ImportError) as error:
-            raise InputError(f"ledger {_shown(url)}: {error}; write a file name or an SQLAlchemy URL") from None
+                if self._sqlite:
+                    event.listen(self._engine, "connect", _sqlite_settings)
+                Base.metadata.create_all(self._engine)
+            self._refuse_other_schema()
         except (DBAPIError, OSError) as error:
-            raise FirstlightError(f"ledger {_shown(url)} cannot be opened: {getattr(error, 'orig', error)}") from None
+            raise FirstlightError(f"ledger {self._name} cannot be opened: {_reason(error)}") from None
+
+    def _refuse_other_schema(self) -> None:
+        """A table that lacks a column was made by another release; found out before anything is done."""
+        inspector = sqlalchemy.inspect(self._engine)
+        there = set(inspector.get_table_names())
+        for table in Base.metadata.sorted_tables:
+            if table.name not in there:
+                continue
+            lacking = {c.name for c in table.columns} - {c["name"] for c in inspector.get_columns(table.name)}
+            if lacking:
+                raise FirstlightError(
+                    f"ledger {self._name} was made by another release of Firstlight: table {table.name} has no column "
+                    f"{min(lacking)}; use that release, or move the ledger away to begin a new one"
+                )
 
     @contextmanager
     def _transaction(self) -> Iterator[Session]:
-        with Session(self._engine) as session, session.begin():
+        with self._reading() as session:
+            if self._sqlite:
+                # else two processes would both read before either of them writes
+                session.execute(sqlalchemy.text("BEGIN IMMEDIATE"))
             yield session
+
+    @contextmanager
+    def _reading(self) -> Iterator[Session]:
+        try:
+            with Session(self._engine) as session, session.begin():
+                yield session
+        except DBAPIError as error:
+            raise FirstlightError(f"ledger {self._name} cannot be used: {_reason(error)}") from None
 
     # -- the fleet ------------------------------------------------------------------------------------------------
 
@@ -115,7 +157,7 @@ class Ledger:
 
     def states(self) -> dict[str, str]:
         """State of every host by name."""
-        with self._transaction() as session:
+        with self._reading() as session:
             rows = session.execute(select(Host.name, Host.state).where(Host.name.is_not(None)))
             return {name: state for name, state in rows if name is not None}
 
@@ -136,7 +178,7 @@ class Ledger:
                 run.ended, run.outcome, run.message = now(), outcome, message
 
     def run(self, run_id: int) -> dict[str, Any]:
-        with self._transaction() as session:
+        with self._reading() as session:
             run = session.get(Run, run_id)
             return {} if run is None else {c.name: getattr(run, c.name) for c in Run.__table__.columns}
 
@@ -178,12 +220,31 @@ class Ledger:
 
     def passed(self, stage: str, names: Iterable[str]) -> set[str]:
         """Those of ``names`` whose latest ended way through ``stage`` was passed."""
-        with self._transaction() as session:
+        with self._reading() as session:
             return {
                 host.name
                 for host in self._hosts(session, names)
                 if host.name and (last := _latest(session, host.id, stage)) is not None and last.result == "passed"
             }
+
+    def begun(self, stage: str, names: Iterable[str], *, ended: bool = False) -> list[str]:
+        """Those of ``names`` that this run let into ``stage`` and that are still in it (``ended``: or came out)."""
+        with self._reading() as session:
+            return [
+                host.name
+                for host in self._hosts(session, names)
+                if host.name
+                and (last := _latest(session, host.id, stage)) is not None
+                and (ended or last.result is None)
+                and last.run_id == self.run_id
+            ]
+
+    def withdraw(self, stage: str, names: Iterable[str]) -> None:
+        """These hosts did not enter the stage after all."""
+        with self._transaction() as session:
+            for host in self._hosts(session, names):
+                for row in session.scalars(select(StageRun).filter_by(host_id=host.id, stage=stage, result=None)):
+                    session.delete(row)
 
     def set_state(self, name: str, state: str, why: str) -> None:
         with self._transaction() as session:
@@ -200,8 +261,11 @@ class Ledger:
 
     def copy_to(self, other: Ledger) -> None:
         """Copy everything into an empty ledger: a check run works on such a copy and throws it away."""
-        with self._engine.connect() as here, other._engine.begin() as there:
+        with self._reading() as here, other._engine.begin() as there:
+            exist = set(sqlalchemy.inspect(self._engine).get_table_names())
             for table in Base.metadata.sorted_tables:
+                if table.name not in exist:
+                    continue
                 rows = [dict(row) for row in here.execute(select(table)).mappings()]
                 if rows:
                     there.execute(table.insert(), rows)
@@ -213,7 +277,7 @@ class Ledger:
 
         Each: name, rack, unit, service_tag, profile, state, findings (held now), stages {stage: {result, seconds}}.
         """
-        with self._transaction() as session:
+        with self._reading() as session:
             return [self._one_story(session, host) for host in self._hosts(session, names)]
 
     def _one_story(self, session: Session, host: Host) -> dict[str, Any]:
@@ -312,6 +376,11 @@ def _sqlite_settings(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
+
+
+def _reason(error: Exception) -> str:
+    """The database's own words, on one line; an SQLAlchemy error also holds the statement and its values."""
+    return shorten(str(getattr(error, "orig", None) or getattr(error, "strerror", None) or error), 200)
 
 
 def _shown(url: str) -> str:
