@@ -104,3 +104,12 @@ def test_there_and_back() -> None:
 def test_what_is_no_finding(data: object) -> None:
     with pytest.raises((ValueError, KeyError)):
         Finding.from_dict(data)  # type: ignore[arg-type]
+
+
+def test_every_text_of_a_stranger_is_bounded_and_printable() -> None:
+    evil = "\x1b[31m{{ 7 * 7 }}\n" * 1000
+    finding = Finding(evil, "fail", evil, evil, evil)
+
+    for text, limit in ((finding.check, 64), (finding.symptom, 64), (finding.locator, 120), (finding.evidence, 500)):
+        assert len(text) <= limit
+        assert text.isprintable()

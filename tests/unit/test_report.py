@@ -7,7 +7,7 @@ import json
 import pytest
 
 from firstlight import report
-from firstlight.errors import InputError
+from firstlight.errors import FirstlightError, InputError
 from firstlight.findings import Finding
 from firstlight.ledger.store import STAGES
 from firstlight.policy import required_ready
@@ -122,3 +122,25 @@ def test_written_whole_and_readable(tmp_path):
     assert json.loads((tmp_path / "reports" / "latest.json").read_text()) == built
     assert "1 of 1 hosts ready" in (tmp_path / "reports" / "latest.txt").read_text()
     assert sorted(p.name for p in (tmp_path / "reports").iterdir()) == ["latest.json", "latest.txt"]
+
+
+def test_a_service_tag_can_neither_style_nor_steer_the_screen():
+    told = {**story("n1", findings=[BAD]), "service_tag": "[red]\x1b[2J{{ x }}\nFLB" + "9" * 300}
+    shown = report.text(report.build("lab", [told], 1), width=250)
+    assert "[red]?[2J{{ x }} FLB999" in shown
+    assert "\x1b" not in shown
+    assert "9" * 60 not in shown
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "reports").write_text("in the way")
+    with pytest.raises(FirstlightError, match=r"the report cannot be written to .*reports.*name another reports_dir"):
+        report.write(report.build("lab", [story("n1")], 1), tmp_path / "reports")
+
+
+def test_the_policy_could_be_met_by_hosts_that_only_have_stages_before_them():
+    waiting = {**story("n1", stages=("discover",)), "name": "n1"}
+    built = report.build("lab", [waiting, {**story("n2", findings=[BAD]), "name": "n2"}], 1)
+    assert not built["policy"]["met"]
+    assert report.could_be_met(built, ["n1", "n2"])
+    assert not report.could_be_met(built, ["n2"])

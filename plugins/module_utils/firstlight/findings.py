@@ -52,6 +52,8 @@ class Finding:
             raise ValueError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
         if self.action not in ACTIONS:
             raise ValueError(f"action {self.action!r} is none of {', '.join(ACTIONS)}")
+        object.__setattr__(self, "check", shorten(self.check, 64))
+        object.__setattr__(self, "symptom", shorten(self.symptom, 64))
         object.__setattr__(self, "evidence", shorten(self.evidence))
         object.__setattr__(self, "locator", shorten(self.locator, 120))
 

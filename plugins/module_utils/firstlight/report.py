@@ -22,7 +22,6 @@ from .findings import Finding, blocking, highest_action, shorten
 from .ledger.store import STAGES, now
 from .policy import required_ready
 
-
 UNFINISHED = "verdict.unfinished"
 
 
@@ -107,7 +106,9 @@ def build(
 def could_be_met(report: dict[str, Any], judged: Iterable[str]) -> bool:
     """Whether enough of the judged hosts are ready, or have nothing against them but stages that are to come."""
     names = set(judged)
-    hopeful = [h for h in report["hosts"] if h["name"] in names and all(r["symptom"] == UNFINISHED for r in h["reasons"])]
+    hopeful = [
+        h for h in report["hosts"] if h["name"] in names and all(r["symptom"] == UNFINISHED for r in h["reasons"])
+    ]
     return len(hopeful) >= report["policy"]["required"]
 
 
@@ -132,7 +133,7 @@ def _table(hosts: list[dict[str, Any]], width: int) -> Table:
     columns: dict[str, list[str]] = {
         "host": [h["name"] for h in hosts],
         "rack/unit": [f"{h['rack']}/{h['unit']}" for h in hosts],
-        "service tag": [h["service_tag"] or "-" for h in hosts],
+        "service tag": [shorten(h["service_tag"] or "-", 40) for h in hosts],
         "stage": [h["stage"] or "-" for h in hosts],
         "state": [h["state"] for h in hosts],
         "verdict": [h["verdict"] for h in hosts],
