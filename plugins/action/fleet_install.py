@@ -32,6 +32,7 @@ class ActionModule(FleetAction):
         installed = {n: r for n, r in results.items() if r.status == "deployed" and not blocking(findings[n])}
         if self.check:
             waiting = [n for n in admitted if n not in installed and not findings.get(n)]
+            self.ledger.withdraw("install", waiting)
             findings = {n: f for n, f in findings.items() if n not in waiting}  # not installed yet: nothing to judge
         else:
             self._wait(installed, findings)
@@ -92,11 +93,12 @@ class ActionModule(FleetAction):
         findings: dict[str, list[Finding]] = {}
         for name in names:
             machine = by_mac.get(self.host_value(name, "pxe_mac", ""))
-            if machine is not None:
+            if machine is not None or self.check:  # in check mode nothing was enlisted
                 planned = self.planned(name)
                 disk = os_disk_of(self.host_value(name, "profile"), self.host_value(name, "bmc_record")["hardware"])
-                wanted.append(Wanted(name, machine["system_id"], disk, planned.bmc_address, planned.rack))
-            elif not self.check:  # in check mode nothing was enlisted
+                system_id = machine["system_id"] if machine else ""
+                wanted.append(Wanted(name, system_id, disk, planned.bmc_address, planned.rack))
+            else:
                 said = "MAAS has no machine with this host's MAC any more; enlist again"
                 findings[name] = [Finding("install", "fail", "maas.not_enlisted", name, said, "retry")]
         return wanted, findings

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from firstlight.errors import InputError
+from firstlight.errors import FirstlightError, InputError
 from firstlight.findings import Finding
 from firstlight.fleet_action import FleetAction, plain
 from firstlight.stages import admit
+
+MAX_FINDINGS = 500  # of one host; all checks together give some dozens
 
 
 class ActionModule(FleetAction):
@@ -18,18 +20,36 @@ class ActionModule(FleetAction):
         whole, part = self._wanted(stage)
         if not (whole or part):
             return {"admitted": [], "msg": f"{stage}: not asked for (--tags)"}
-        if not whole:
-            admission = admit(self.ledger, stage, self.hosts)
-            said = f"{stage}: only a part runs (--tags, --skip-tags); nothing is recorded"
-            return {"admitted": admission.admitted, "left_out": admission.left_out, "msg": said}
         if event == "open":
-            admission = self.open_stage(stage)
-            return {"admitted": admission.admitted, "left_out": admission.left_out}
+            return self._open(stage, whole)
         if event != "close":
             raise InputError(f"fleet_stage: event {event!r} is neither open nor close")
+        if not whole:
+            return {"msg": f"{stage}: only a part ran (--tags, --skip-tags); nothing is recorded"}
+        # Who did not enter has not passed either: a play may have been started in its middle (--start-at-task).
+        begun = self.ledger.begun(stage, self.hosts)
         register = self._task.args.get("findings_from")
-        findings = {name: self._findings(name, stage, register) for name in self.hosts}
-        return {"msg": self.close_stage(stage, findings, {})}
+        return {"msg": self.close_stage(stage, {name: self._findings(name, stage, register) for name in begun}, {})}
+
+    def _open(self, stage: str, whole: bool) -> dict[str, Any]:
+        admission = admit(self.ledger, stage, self.hosts)
+        lost = [name for name in admission.admitted if not self.host_value(name, "ansible_host")]
+        if lost and self.value("maas_error"):
+            raise FirstlightError(f"the hosts' addresses are not known: {self.value('maas_error')}")
+        if whole:
+            self.open_stage(stage)
+            if lost:
+                self.close_stage(stage, {name: [self._no_address(name, stage)] for name in lost}, {})
+        result = {
+            "admitted": [name for name in admission.admitted if name not in lost],
+            "left_out": {**admission.left_out, **dict.fromkeys(lost, "no address in MAAS")},
+        }
+        return result if whole else {**result, "msg": f"{stage}: only a part runs (--tags, --skip-tags)"}
+
+    def _no_address(self, name: str, stage: str) -> Finding:
+        status = self.host_value(name, "maas_status") or "not there, or without the tag firstlight"
+        said = f"it was installed once, but MAAS tells no address; in MAAS it is {status}"
+        return Finding(stage, "fail", "maas.no_address", f"MAAS machine {name}", said, "retry")
 
     def _wanted(self, stage: str) -> tuple[bool, bool]:
         """Whether --tags and --skip-tags ask for the whole stage, and whether for a part of it at least."""
@@ -46,8 +66,12 @@ class ActionModule(FleetAction):
         if register is None:  # every task of the stage went well: that is the finding
             return [Finding(stage, "ok", stage, evidence="every role read back what it did")]
         found = plain(self.host_variables(name).get(register, {}).get("findings"))
-        try:
-            return [Finding.from_dict(f) for f in found]
-        except (TypeError, KeyError, ValueError) as error:
-            said = f"the host's answer is not readable: {type(error).__name__}"
-            return [Finding(stage, "unknown", f"{stage}.no_answer", evidence=said, action="retry")]
+        said = "the host told nothing: no finding is no proof of anything"
+        if isinstance(found, list) and len(found) > MAX_FINDINGS:
+            said = f"the host's answer is not believable: {len(found)} findings"
+        elif found:
+            try:
+                return [Finding.from_dict(f) for f in found]
+            except (TypeError, KeyError, ValueError) as error:
+                said = f"the host's answer is not readable: {type(error).__name__}"
+        return [Finding(stage, "unknown", f"{stage}.no_answer", evidence=said, action="retry")]

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible import context
+from ansible.errors import AnsibleError
 from ansible.plugins.callback import CallbackBase
 from ansible.template import Templar
 
 from firstlight import report
 from firstlight.errors import FirstlightError
 from firstlight.findings import Finding
-from firstlight.fleet_action import LEDGER, RUN_ID, open_ledger, plain, write_report
-from firstlight.ledger.store import Ledger, ledger_url
+from firstlight.fleet_action import LEDGER, RUN_ID, ledger_of, open_ledger, plain, write_report
+from firstlight.ledger.claim import Claims
+from firstlight.ledger.store import STAGES, Ledger, ledger_file, ledger_url
 
 DOCUMENTATION = r"""
 name: firstlight
@@ -32,7 +34,10 @@ description:
     stage's end.
   - In a playbook with a C(report) play the exit status is 0 when C(fleet_min_ready) is met, 2 when not, 1 when
     the run itself broke.
+  - One run at a time works on a host - a run that wants a host of another one ends before it begins. Not so with a
+    ledger on a database server, whose runs must be kept apart by other means.
   - In check mode everything is noted in a copy of the ledger that is thrown away, and the report is C(check.json).
+    The exit status then is 0 when enough hosts are ready, or have nothing against them but stages that are to come.
 requirements: [enabled in callbacks_enabled]
 """
 
@@ -52,23 +57,30 @@ class CallbackModule(CallbackBase):
         self.reports = False  # has the playbook a report play
         self.reported = False
         self.broken = ""
+        self.unrecorded = False  # a task failed on a host that was not in its stage
         self.judged: list[str] = []
         self.scratch: str | None = None
+        self.claims: Claims | None = None
+        self.works = False  # on hosts: has the playbook a stage
         self.pid = os.getpid()
 
     # -- what Ansible tells ---------------------------------------------------------------------------------------
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self.playbook = Path(playbook._file_name).name
-        self.reports = any(play.vars.get("stage") == "report" for play in playbook.get_plays())
+        stages = {play.vars.get("stage") for play in playbook.get_plays()}
+        self.reports, self.works = "report" in stages, bool(stages & set(STAGES))
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         self.stage = play.vars.get("stage")
         if self.stage and self.ledger is None and not self.broken:
             try:
                 self._start(play)
-            except FirstlightError as error:
-                self._broke(str(error))
+            except (FirstlightError, AnsibleError) as error:
+                self._broke(" ".join(str(error).split()))
+                if self.scratch:
+                    shutil.rmtree(self.scratch, ignore_errors=True)
+                self._exit(1)  # before anything is done
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         task = result._task
@@ -95,16 +107,19 @@ class CallbackModule(CallbackBase):
             if self.broken and self.reports:
                 self._exit(1)
             return
-        ran_out = bool(stats.dark or stats.failures) and not self.reported
+        ran_out = bool(stats.dark or stats.failures) and not self.reported and _report_is_asked_for()
         built = self._finish("broken" if self.broken else "done")
         if not self.reports or not (self.reported or self.broken or ran_out):
             return  # a playbook of one stage, or a run that --tags left without its report
+        if self.unrecorded and not self.broken:
+            return  # the ledger, and so the policy, does not know of that failure: Ansible's own status does
         if self.broken:
             self._display.display(report.summary(built) if built else "", stderr=True)
             self._exit(1)
         if built and not self.reported:
             self._display.display(report.text(built, width=max(120, shutil.get_terminal_size((150, 24)).columns)))
-        self._exit(0 if built and built["policy"]["met"] else 2)
+        met = built and (built["policy"]["met"] or (self.scratch and report.could_be_met(built, self.judged)))
+        self._exit(0 if met else 2)
 
     # -- the run --------------------------------------------------------------------------------------------------
 
@@ -123,6 +138,9 @@ class CallbackModule(CallbackBase):
         self.judged = [h.name for h in inventory.get_hosts("fleet")]  # within the limit
         if context.CLIARGS.get("check"):
             self._use_a_copy()
+        elif self.works and (file := ledger_file(ledger_of(self.variables))):
+            self.claims = Claims(file)
+            self.claims.take(self.judged)
         self.ledger = open_ledger(self.variables)
         os.environ[RUN_ID] = str(self.ledger.start_run(self.playbook))
         atexit.register(self._stopped)
@@ -138,14 +156,21 @@ class CallbackModule(CallbackBase):
     def _use_a_copy(self) -> None:
         self.scratch = tempfile.mkdtemp(prefix="firstlight-check-")
         url = ledger_url(str(Path(self.scratch) / "ledger.sqlite"))
-        open_ledger(self.variables).copy_to(Ledger(url))
+        real = ledger_of(self.variables)
+        file = ledger_file(real)
+        if file is None or file.exists():  # else nothing has run yet, and nothing is written here
+            Ledger(real, create=False).copy_to(Ledger(url))
         os.environ[LEDGER] = url
 
     def _failed(self, host: str, symptom: str, evidence: str, action: str) -> None:
         if self.ledger is not None and self.stage and host in self.variables["groups"]["fleet"]:
             finding = Finding(self.stage, "fail", symptom, evidence=evidence, action=action)
             try:
-                self.ledger.end_stage(self.stage, host, [finding])
+                # Only of hosts in the stage: with --tags or --start-at-task tasks meet others too.
+                if self.stage in STAGES and self.ledger.begun(self.stage, [host], ended=True):
+                    self.ledger.end_stage(self.stage, host, [finding])
+                else:
+                    self.unrecorded = True
             except FirstlightError as error:
                 self._display.warning(str(error))
 
@@ -174,8 +199,14 @@ class CallbackModule(CallbackBase):
                 shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _exit(self, status: int) -> None:
-        """The playbook is over and this is its last event: Ansible offers no other way to set its exit status."""
+        """Ansible offers no other way to set its exit status: at its last event, or at the first for a wrong start."""
         sys.exit(status)
+
+
+def _report_is_asked_for() -> bool:
+    """Whether --tags and --skip-tags leave the report in the run."""
+    wanted, skipped = set(context.CLIARGS.get("tags") or ["all"]), set(context.CLIARGS.get("skip_tags") or [])
+    return not wanted.isdisjoint({"all", "tagged", "report"}) and "report" not in skipped
 
 
 def _has_rescue(task: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+from pathlib import Path
 
 import pytest
 import yaml
@@ -17,6 +18,18 @@ from .conftest import Run, wait_for
 GOOD = ["r1-n01", "r1-n02", "r2-n01", "r2-n02"]
 NO_GPU, NO_LOGIN = "r1-n03", "r2-n03"
 SCREENS: list[str] = []
+
+
+def test_check_mode_on_a_fleet_that_never_ran_says_what_would_be_done_and_writes_nothing(lab):
+    run = lab.play("site.yml", "--check", "--diff")
+    SCREENS.append(run.screen)
+    assert run.status == 0, run.screen  # enough hosts have nothing against them
+    for name in GOOD:
+        assert f"{name} in MAAS: + hostname: {name}" in run.screen
+        assert f"would commission and deploy {name}, which is not in MAAS yet" in run.screen
+    assert sum(lab.bmc_writes().values()) == lab.maas_writes() == 0
+    assert not list((lab.folder / "lab").glob("ledger*"))
+    assert [p.name for p in sorted(lab.reports.iterdir())] == ["check.json", "check.txt"]
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +89,46 @@ def test_hosts_run_what_the_roles_promise(lab, brought_up):
         assert lab.command("ssh", name, "systemctl is-active docker prometheus-node-exporter chrony").split() == [
             "active", "active", "active",
         ]  # fmt: skip
+
+
+def test_a_stage_alone_finds_the_hosts_that_were_just_installed(lab, brought_up):
+    run = lab.play("playbooks/smoke.yml")
+    SCREENS.append(run.screen)
+    assert run.status == 0, run.screen
+    assert set(run.changed) == set(GOOD)
+    assert [lab.host(name)["verdict"] for name in GOOD] == ["ready"] * 4
+
+
+def test_a_play_started_in_its_middle_passes_nobody(lab, brought_up):
+    before = [lab.host(name)["seconds"].get("configure") for name in [*GOOD, NO_GPU, NO_LOGIN]]
+    run = lab.play("playbooks/configure.yml", "--start-at-task", "Note the configured hosts")
+    assert run.status == 0, run.screen
+    lab.play("playbooks/report.yml")
+    assert [lab.host(name)["seconds"].get("configure") for name in [*GOOD, NO_GPU, NO_LOGIN]] == before
+
+
+def test_a_second_run_at_the_same_time_is_refused_by_name_and_others_go_on(lab, brought_up):
+    first = lab.start("playbooks/discover.yml", "-l", "r1-n01,r1-n02")
+    lock = lab.folder / "lab" / "ledger.sqlite.lock"
+    wait_for(lambda: Path(f"/proc/{first.pid}/fd").exists() and holds(first.pid, lock), 60, "the first run's claim")
+    os.kill(first.pid, signal.SIGSTOP)
+    try:
+        same, other = (
+            lab.play("playbooks/discover.yml", "-l", "r1-n02"),
+            lab.play("playbooks/discover.yml", "-l", NO_GPU),
+        )
+    finally:
+        os.kill(first.pid, signal.SIGCONT)
+    first.communicate(timeout=120)
+    assert same.status == 1, same.screen
+    assert f"another run (process {first.pid}) works on r1-n02; wait for its end" in " ".join(same.screen.split())
+    assert "TASK [" not in same.screen
+    assert (other.status, first.returncode) == (0, 0), other.screen
+
+
+def holds(process: int, path: Path) -> bool:
+    links = [link.readlink() for link in Path(f"/proc/{process}/fd").iterdir() if link.exists()]
+    return path in links
 
 
 def test_the_second_run_is_silent(lab, brought_up):
