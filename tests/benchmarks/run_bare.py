@@ -12,9 +12,7 @@ from bench_fleet import PASSWORD, USER, Stopwatch, address
 from yarl import URL
 
 
-async def ask(
-    session: aiohttp.ClientSession, gate: asyncio.Semaphore, base: str, plan: list[tuple[str, str]]
-) -> int:
+async def ask(session: aiohttp.ClientSession, gate: asyncio.Semaphore, base: str, plan: list[tuple[str, str]]) -> int:
     """All requests of one BMC, one after the other; the bytes that came."""
     headers: dict[str, str] = {}
     location, size = "", 0

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from redfish.rest.v1 import RetriesExhaustedError
 
 from .errors import AuthFailed, Blocked, BmcError, Busy, HalfAnswering, Refused, SessionLost, TimedOut, error_for
-from .transport import Http, transport_error, was_dropped
+from .transport import Http, never_connected, transport_error, was_dropped
 
 ROOT = "/redfish/v1"
 EXPAND = {"$expand": "*($levels=1)"}
@@ -282,9 +282,10 @@ class BmcClient:
                 self.answers, self.spent = self.answers + 1, self.spent + self.heard - sent
                 return response
             except RetriesExhaustedError as error:
-                if self._stopped or time.monotonic() >= self._until:
-                    raise TimedOut(f"{doing}: not answered within the {self._deadline:g} s that this BMC has") from None
-                if attempts and was_dropped(error):
+                late = self._stopped or time.monotonic() >= self._until
+                if late and not never_connected(error):
+                    raise self._late(doing) from None
+                if attempts and not late and was_dropped(error):
                     time.sleep(min(0.3, max(0.0, self._until - time.monotonic())))
                     continue
                 raise transport_error(error, doing) from None

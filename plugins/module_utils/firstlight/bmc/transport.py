@@ -218,6 +218,11 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
         todo += [getattr(one, "reason", None), one.__cause__, one.__context__, *one.args]
 
 
+def never_connected(error: BaseException) -> bool:
+    """True when not even a TCP connection was made."""
+    return any(isinstance(e, NoConnection) for e in chain(error))
+
+
 def was_dropped(error: BaseException) -> bool:
     """True when the connection was refused, reset or closed: the request was not answered, and may be sent again."""
     dropped = (ConnectionError, http.client.RemoteDisconnected, ssl.SSLEOFError, ssl.SSLZeroReturnError)
