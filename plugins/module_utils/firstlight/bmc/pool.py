@@ -25,7 +25,7 @@ from .transport import tls_context
 WORKERS = 100  # more at once starve each other of CPU here, and healthy BMCs look unreachable
 # A BMC that has been silent for so long costs nothing, and does not count as one of the workers.
 CONTACT_PATIENCE = 0.8
-WORK_PATIENCE = (1.0, 5.0)  # at least and at most; between them four times what an answer takes in this run
+WORK_PATIENCE = (0.8, 5.0)  # at least and at most; between them four times what an answer takes in this run
 # Connections that are open at a time: contacted BMCs wait with theirs, and a process may have 1024 files open.
 CONNECTIONS = 600
 # A host whose deadline passed gets this long to log out and end, then nobody waits for it any more.
