@@ -92,9 +92,9 @@ def test_a_profile(tmp_path: Path) -> None:
         ("name: small", "name: large", "small.yml:2: name: 'large' must be the file's name, 'small'"),
         ("name: small", "name: Small", "small.yml:2: name: 'Small' is not right; lower-case letters, digits, - and _"),
         ("vendor: Example\n", "", "small.yml:2: 'vendor' is a required property"),
-        ("  count: 2\n  model", "  count: two\n  model", "small.yml:6: gpus.count: 'two' is not of type 'integer'"),
+        ("  count: 2\n  model", "  count: two\n  model", "small.yml:6: gpus.count: 'two' must be a whole number"),
         ("  count: 2\n  model", "  count: -2\n  model", "small.yml:6: gpus.count: -2 is less than the minimum of 0"),
-        ("  model: H100", "  model: 100", "small.yml:7: gpus.model: 100 is not of type 'string'"),
+        ("  model: H100", "  model: 100", "small.yml:7: gpus.model: 100 must be text (in quotes)"),
         (
             "gpus:\n",
             "gpu:\n",
@@ -108,13 +108,13 @@ def test_a_profile(tmp_path: Path) -> None:
             'words such as "On" and "Off" in quotes',
         ),
         ("  pxe: NIC.1\n", "", "small.yml:10: ethernet: 'pxe' is a required property"),
-        ("1000000000000", "1 TB", "small.yml:15: nvme.min_bytes: '1 TB' is not of type 'integer'"),
+        ("1000000000000", "1 TB", "small.yml:15: nvme.min_bytes: '1 TB' must be a whole number"),
         (
             "firmware: {}",
             "firmware: {bios: 2.5}",
             'small.yml:20: firmware.bios: 2.5 is not right; a version in quotes: "2.5.4"',
         ),
-        ("percent: 95", "percent: 95 %", "small.yml:22: limits.disk_used_percent: '95 %' is not of type 'number'"),
+        ("percent: 95", "percent: 95 %", "small.yml:22: limits.disk_used_percent: '95 %' must be a number"),
         ("percent: 95", "percent: .nan", "small.yml:2: limits.disk_used_percent must be a number, not nan"),
         (
             "  count: 2\n  model",

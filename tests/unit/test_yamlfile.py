@@ -73,7 +73,7 @@ def test_the_line_of_each_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("site: 1\n", "fleet.yml:1: site: 1 is not of type 'string'"),
+        ("site: 1\n", "fleet.yml:1: site: 1 must be text (in quotes)"),
         ("hosts: []\n", "fleet.yml:1: 'site' is a required property"),
         ("site: a\nhosts:\n  - name: b\n  - unit: 1\n", "fleet.yml:4: hosts[1]: 'name' is a required property"),
         (
@@ -86,7 +86,7 @@ def test_the_line_of_each_value(tmp_path: Path) -> None:
             "site: a\nhosts:\n  - name: b\n    rack: c\n",
             "fleet.yml:4: hosts[0]: unknown key 'rack'; known are name, unit",
         ),
-        ("- a\n", "fleet.yml:1: ['a'] is not of type 'object'"),
+        ("- a\n", "fleet.yml:1: ['a'] must be keys with values (key: value)"),
         ("", "fleet.yml: is empty; see the example site for what belongs in it"),
         ("# nothing\n", "fleet.yml: is empty; see the example site for what belongs in it"),
         ("site: a\nhosts:\n  - name: b\nsite: c\n", "fleet.yml:4: key 'site' is already on line 1; keep one"),
@@ -99,7 +99,7 @@ def test_the_line_of_each_value(tmp_path: Path) -> None:
         ("site: a\n--- \nsite: b\n", "fleet.yml:2: not valid YAML: but found another document"),
         ("site: 2027-13-45\n", "fleet.yml: not valid YAML: month must be in 1..12"),
         ("site: !vault x\n", "fleet.yml:1: not valid YAML: could not determine a constructor for the tag '!vault'"),
-        ("site: a\nhosts: &x [*x]\n", "fleet.yml:2: hosts[0]: [[...]] is not of type 'object'"),
+        ("site: a\nhosts: &x [*x]\n", "fleet.yml:2: hosts[0]: [[...]] must be keys with values (key: value)"),
     ],
 )
 def test_errors_name_file_line_key_and_what_would_be_right(tmp_path: Path, text: str, message: str) -> None:
@@ -161,3 +161,22 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     except InputError as error:
         assert str(error).startswith("f.yml")
         assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "said"),
+    [
+        ("- a\n", {"type": "object"}, r":1: \['a'\] must be keys with values \(key: value\)$"),
+        ("a: b\n", {"properties": {"a": {"type": "array"}}}, r":1: a: 'b' must be a list \(- item\)$"),
+        (
+            "a: 1\n",
+            {"properties": {"a": {"type": ["string", "null"]}}},
+            r":1: a: 1 must be text \(in quotes\) or empty$",
+        ),
+    ],
+)
+def test_a_value_of_a_wrong_kind_is_told_in_words_of_people(tmp_path, text, schema, said):
+    path = tmp_path / "x.yml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_yaml(path).check(schema)

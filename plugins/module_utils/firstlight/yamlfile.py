@@ -42,6 +42,10 @@ class SchemaFile:
             known = ", ".join(error.schema.get("properties", {}))
             extra = next(k for k in error.instance if k not in error.schema.get("properties", {}))
             path, message = [*path, extra], f"unknown key {extra!r}; known are {known}"
+        elif error.validator == "type" and not error.schema.get("x-hint"):
+            wanted = error.validator_value
+            kinds = [wanted] if isinstance(wanted, str) else list(wanted)
+            message = f"{shorten(repr(error.instance), 80)} must be {' or '.join(_KINDS.get(k, k) for k in kinds)}"
         elif error.schema.get("x-hint"):
             message = f"{shorten(repr(error.instance), 80)} is not right; {message}"
         message = shorten(message, 300)
@@ -103,6 +107,17 @@ class YamlFile(SchemaFile):
                 break
             line, node = found[0].start_mark.line, found[1]
         return f"{self.path}:{line + 1}"
+
+
+_KINDS = {
+    "object": "keys with values (key: value)",
+    "array": "a list (- item)",
+    "string": "text (in quotes)",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "empty",
+}
 
 
 def _order(error: jsonschema.ValidationError) -> tuple[int, bool, str]:
