@@ -17,6 +17,7 @@ try:
     from firstlight.bmc.judge_rest import pxe_nic
     from firstlight.bmc.known import (
         REFUSED,
+        VERSION,
         age,
         from_entries,
         group_name,
@@ -157,7 +158,6 @@ groups:
   powered_off: (bmc_record.hardware.power_state | default('')) == 'Off'
 """
 
-CACHE_VERSION = 1
 SUFFIXES = ("redfish_bmc.yml", "redfish_bmc.yaml")
 
 # What this process learnt, by cache key: protects BMCs from being asked twice in one run also without a cache.
@@ -230,7 +230,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         return {host.name: known.get(host.name) or not_asked(host.name, why) for host in self.fleet.hosts}
 
     def _ask(self, hosts: list[PlannedHost], on_record: Any) -> dict[str, Record]:
-        targets = self._targets(hosts)
+        targets = self.targets(hosts)
         tell = self._tell if on_record is None else lambda line: None
         with Progress(len(targets), tell, self.get_option("progress_seconds")) as progress:
 
@@ -241,7 +241,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
             answers = discover(
                 targets,
-                ca_file=str(self._path_option("ca_file")),
+                ca_file=self.ca_file(),
                 workers=max(1, self.get_option("workers")),
                 deadline=max(1.0, self.get_option("host_deadline")),
                 on_record=keep,
@@ -249,11 +249,18 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self.display.vv(f"redfish_bmc: {progress.line()}")
         return answers
 
+    def would_ask(self, record: Record) -> bool:
+        """Whether refresh "now" asks this host."""
+        return self._must_ask(record, use_cache=True, refresh="now")
+
+    def ca_file(self) -> str:
+        return str(self._path_option("ca_file"))
+
     def _tell(self, line: str) -> None:
         """On the error stream: what ansible-inventory prints on the other one is read by programs."""
         self.display.display(f"redfish_bmc: {line}", stderr=True)
 
-    def _targets(self, hosts: list[PlannedHost]) -> list[Target]:
+    def targets(self, hosts: list[PlannedHost]) -> list[Target]:
         """Where and how to log in. The passwords stay here: no host variable ever holds one."""
         given = {f"bmc_{name}": _plain(self.get_option(name) or "") for name in ("username", "password")}
         path = self._path_option("secrets")
@@ -280,7 +287,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 cached = self._cache.get(self.key)
             except (AnsibleError, KeyError, TypeError, ValueError):
                 cached = None  # damaged; asking everyone makes it anew
-            if isinstance(cached, dict) and cached.get("version") == CACHE_VERSION:
+            if isinstance(cached, dict) and cached.get("version") == VERSION:
                 hosts = cached.get("hosts")
                 stored.update(hosts if isinstance(hosts, dict) else {})
         stored.update(_learnt.get(self.key, {}))
@@ -292,12 +299,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if self.get_option("cache"):
             # Also after refresh_inventory, whose parse(cache=False) means: do not read it. A new object, because
             # only what differs from what was read is written.
-            self._cache[self.key] = {"version": CACHE_VERSION, "hosts": hosts}
+            self._cache[self.key] = {"version": VERSION, "hosts": hosts}
 
     def _must_ask(self, record: Record | None, use_cache: bool, refresh: str) -> bool:
         if refresh == "never":
             return False
-        if record is None or refresh == "flush":
+        if record is None or record.condition == "not_asked" or refresh == "flush":
             return True
         if is_fresh(record, self.get_option("fresh_seconds")) and (refresh != "now" or record.condition in REFUSED):
             return False
@@ -335,7 +342,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for group in ("fleet", "bmc_ok", "bmc_failed"):
             add.add_group(group)
         add.set_variable("fleet", "site", _plain(fleet.site))
-        add.set_variable("fleet", "bmc_ca_file", str(self._path_option("ca_file")))
+        add.set_variable("fleet", "bmc_ca_file", self.ca_file())
         add.set_variable("fleet", "profiles_folder", str(self._path_option("profiles")))
         url = self._ledger_url()
         if url:

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from bmc_product_lab import BIN, PASSWORD, USER, BmcLab, Site
 
+from firstlight.bmc.known import VERSION
 from firstlight.ledger.store import Ledger, ledger_url
 from firstlight.sitefiles import PlannedHost
 
@@ -377,7 +378,7 @@ def test_wrong_input_is_one_line(site: Site, options: dict[str, Any], host: dict
 def test_a_cache_that_somebody_else_wrote_is_not_believed(site: Site) -> None:
     first = site.inventory()
     (path,) = (site.folder / "cache").iterdir()
-    entry = {"version": 1, "hosts": {"n1": 3, "n2": {"bmc": "x"}}}
+    entry = {"version": VERSION, "hosts": {"n1": 3, "n2": {"bmc": "x"}}}
     for content in (json.dumps(entry), "{"):
         path.write_text(content)
         again = site.inventory()
