@@ -183,7 +183,7 @@ class BmcClient:
 
         path: may lie beside /redfish/v1 (Lenovo's does), on this BMC all the same. seconds: for the answer at the end.
         """
-        if not path.startswith("/") or not _is_path(f"{ROOT}{path}"):
+        if not path.startswith("/") or path.startswith("//") or not _is_path(f"{ROOT}{path}"):
             raise HalfAnswering(f"a push URI that is none: {path}")
         self.wrote = True
         doing, left = f"POST {path}", self._until - time.monotonic()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import secrets
 import threading
+import time
 from typing import Any, BinaryIO
 
 from ..findings import Finding
@@ -23,7 +25,9 @@ APPLY = {"next_boot": "OnReset", "now": "Immediate"}
 UPLOAD_SECONDS = 600.0  # a BMC checks the whole file before it answers
 AWAY_SECONDS = 900.0  # it restarts after an update of itself
 GRACE_SECONDS = 120.0
+SETTLE = 15  # looks that a BMC gets to restart after an update of itself
 READ_BACK_SECONDS = 300.0  # its inventory follows late
+_BMC = re.compile(r"^(idrac|ilo|bmc|xcc)\b", re.I)
 
 
 def update_firmware(
@@ -112,6 +116,8 @@ def _outcome(
         return {s.device: s.version for s in there if s.device in wanted}
 
     say(f"reads back {', '.join(wanted)}")
+    if any(_BMC.match(device) for device in wanted):
+        time.sleep(SETTLE * pause)  # its job can end, and its new version be told, right before it restarts
     if until_true(lambda: versions() == wanted, min(READ_BACK_SECONDS, wait), pause):
         told = ", ".join(f"{device} {version}" for device, version in wanted.items())
         return (Finding("firmware", "ok", "firmware", "", f"{told} reads back"),)
