@@ -105,7 +105,7 @@ class _Walk:
         self._some("gpus", link(system, "Processors"))
         self._storage(system)
         self._optional("bios", link(system, "Bios"))
-        updates = link(root, "UpdateService")
+        updates = link(root, "UpdateService").rstrip("/")
         self._some("firmware", f"{updates}/FirmwareInventory" if updates else "")
         read_wanted(self, Found(root, system, self.others, chassis, managers[0] if managers else {}, self._has_gpus()))
         self.tree.failures = {part: notes for part, notes in self.tree.failures.items() if notes}

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..findings import Finding
 from .hardware import Hardware, Record
 
 
-def log(hardware: Hardware) -> list[Finding]:
-    """The BMC noted nothing critical lately. Evidence for who looks at the host; the verdict is the parts' own."""
+def log(hardware: Hardware, found: Sequence[Finding]) -> list[Finding]:
+    """The BMC noted nothing critical lately that no other finding tells.
+
+    A log keeps what was repaired since, so this only says where to look. found: what else is wrong.
+    """
     critical = [entry for entry in hardware.log if entry.severity == "Critical"]
-    if not critical:
-        return [Finding("log", "ok", "log", "", f"{len(hardware.log)} entries")]
+    if not critical or any(f.status != "ok" for f in found):
+        return [Finding("log", "ok", "log", "", f"{len(hardware.log)} entries, {len(critical)} of them critical")]
     first = critical[0]
     more = f" (and {len(critical) - 1} more)" if len(critical) > 1 else ""
     evidence = f"{first.time} {first.code} {first.message}{more}"

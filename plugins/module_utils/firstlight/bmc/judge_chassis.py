@@ -78,9 +78,13 @@ def temperatures(hardware: Hardware, profile: Profile) -> list[Finding]:
     inlet = profile.limits.get("inlet_celsius")
     for one in hardware.temperatures:
         told = f"{one.celsius:g} degrees; warning at {_told(one.warning)}, critical at {_told(one.critical)}"
-        if one.health == "Critical" or (one.critical is not None and one.celsius >= one.critical):
+        # A sensor of a part that failed is Critical too, at 30 degrees: the part's own finding tells that.
+        cool = one.critical is not None and one.celsius < (one.warning or one.critical)
+        if cool and not (inlet is not None and _is_inlet(one)):
+            continue
+        if not cool and (one.health == "Critical" or (one.critical is not None and one.celsius >= one.critical)):
             found.append(Finding("temperatures", "fail", "temperature.high", one.id, told, "escalate"))
-        elif one.health == "Warning" or (one.warning is not None and one.celsius >= one.warning):
+        elif (one.health == "Warning" and not cool) or (one.warning is not None and one.celsius >= one.warning):
             found.append(Finding("temperatures", "warn", "temperature.high", one.id, told))
         elif inlet is not None and _is_inlet(one) and one.celsius > inlet:
             evidence = f"{one.celsius:g} degrees; the profile {profile.name} wants {inlet:g} at most"

@@ -131,11 +131,16 @@ def firmware(hardware: Hardware, profile: Profile) -> list[Finding]:
     """No component is below the profile's floor: a component's name, or its beginning up to a dot."""
     found = []
     for component, floor in sorted(profile.firmware.items()):
-        installed = {
-            name: version
-            for name, version in hardware.firmware.items()
-            if name.lower() == component.lower() or name.lower().startswith(f"{component.lower()}.")
-        }
+        exact = hardware.firmware.get(component)
+        installed = (
+            {component: exact}
+            if exact
+            else {
+                name: version
+                for name, version in hardware.firmware.items()
+                if name.lower() == component.lower() or name.lower().startswith(f"{component.lower()}.")
+            }
+        )
         if not installed:
             evidence = f"no version is told; the profile {profile.name} wants {floor}"
             found.append(Finding("firmware", "unknown", "firmware.below_floor", component, evidence, "escalate"))

@@ -53,6 +53,10 @@ class _Nics:
         if name and identity:
             self._names.setdefault(name, identity)
 
+    def with_mac(self, addresses: list[str]) -> str:
+        """The NIC that has one of these addresses, "" for none."""
+        return next((k for k, nic in self.known.items() if nic.get("mac") in addresses), "")
+
     def named(self, name: str) -> str:
         return self._names.get(name, "")
 
@@ -136,7 +140,11 @@ def _add_port(nics: _Nics, adapter: str, about: dict[str, str], port: dict[str, 
         "port": text(port, "PhysicalPortNumber") or text(port, "PortId"),
     }
     if not dell.fqdd(identity):
-        nics.add(nics.named(link(port)) or _nic_id(adapter, identity), adapter=adapter, **found)
+        nics.add(
+            nics.named(link(port)) or nics.with_mac(_guid_macs(port)) or _nic_id(adapter, identity),
+            adapter=adapter,
+            **found,
+        )
         return
     partitions = nics.of_port(identity)
     if len(partitions) > 1:
@@ -161,6 +169,18 @@ def _port_mac(port: dict[str, Any]) -> str | None:
             if mac(address):
                 return mac(address)
     return mac(dig(port, "Oem", "Lenovo", "PhysicalPortMacAddress"))
+
+
+def _guid_macs(port: dict[str, Any]) -> list[str]:
+    """The MACs that an InfiniBand port's GUIDs were made of; HPE lists such a port as an EthernetInterface too."""
+    found = []
+    for place in (("AssociatedNetworkAddresses",), ("InfiniBand", "AssociatedPortGUIDs")):
+        listed = dig(port, *place)
+        for guid in listed if isinstance(listed, list) else []:
+            digits = guid.replace(":", "") if isinstance(guid, str) else ""
+            address = mac(digits[:6] + digits[10:]) if len(digits) == 16 else None
+            found += [address] if address else []
+    return found
 
 
 def _link_state(node: dict[str, Any]) -> str | None:

@@ -93,11 +93,11 @@ def triage(
         bios.bios_settings(hardware, profile, pxe=all(f.status == "ok" for f in pxe)),
         rest.firmware(hardware, profile),
         rest.inventory_age(hardware, record, profile),
-        past.log(hardware),
         past.changes(hardware, previous),
     ]
     found = [finding for check in checks for finding in check]
-    return found + chassis.redundancy(hardware, found)
+    found += chassis.redundancy(hardware, found)
+    return found + past.log(hardware, found)
 
 
 def _with(peers: Peers, previous: Record | None, profile: Profile) -> Peers:
