@@ -6,14 +6,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from firstlight.errors import InputError
 from firstlight.findings import Finding, blocking
 from firstlight.fleet_action import FleetAction
 from firstlight.maas.client import MaasClient
 from firstlight.maas.disks import os_disk_of
-from firstlight.maas.install import InstallOptions, InstallResult, Progress, Wanted, install
+from firstlight.maas.install import InstallResult, Progress, Wanted, install
 from firstlight.maas.machines import macs_of
-from firstlight.maas.userdata import user_data
+from firstlight.maas.options import install_options, ssh_minutes
 from firstlight.maas.wait import wait_for_ssh
 
 SSH_MINUTES_INSTALLED = 0.5  # a host that was not touched answers at once or not at all
@@ -21,7 +20,7 @@ SSH_MINUTES_INSTALLED = 0.5  # a host that was not touched answers at once or no
 
 class ActionModule(FleetAction):
     def work(self) -> dict[str, Any]:
-        options = self._options()
+        options = install_options(self.value, check=self.check)
         admitted = self.open_stage("install").admitted
         if not admitted:
             return {"addresses": {}, "msg": self.close_stage("install", {}, {})}
@@ -52,40 +51,6 @@ class ActionModule(FleetAction):
             "diff": [{"prepared": f"{n}: {deed}\n"} for n, result in results.items() for deed in result.deeds],
             "msg": self.close_stage("install", findings, seconds),
         }
-
-    def _options(self) -> InstallOptions:
-        key_file = Path(self.needed("install_ssh_public_key_file", "name the public key that hosts shall accept"))
-        try:
-            keys = key_file.expanduser().read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"install_ssh_public_key_file: {key_file}: {error}") from None
-        given = {
-            "max_parallel": int,
-            "max_per_rack": int,
-            "hwe_kernel": str,
-            "testing_scripts": str,
-            "commission_minutes": float,
-            "deploy_minutes": float,
-            "release_minutes": float,
-            "outage_minutes": float,
-            "poll_seconds": float,
-            "retries": int,
-        }
-        options: dict[str, Any] = {}
-        for name, kind in given.items():
-            value = self.value(f"install_{name}")
-            if value is not None:
-                try:
-                    options[name] = kind(value)
-                except ValueError:
-                    raise InputError(f"install_{name} is {value!r}; it must be a number") from None
-        return InstallOptions(
-            **options,
-            distro_series=self.needed("install_distro_series", "name the series that MAAS deploys, e.g. noble"),
-            user_data=user_data(keys, user=self.value("ansible_user", "firstlight")),
-            subnets=tuple(self.value("maas_subnets") or ()),
-            check=self.check,
-        )
 
     def _wanted(self, client: MaasClient, names: list[str]) -> tuple[list[Wanted], dict[str, list[Finding]]]:
         by_mac = {mac: machine for machine in client.machines() for mac in macs_of(machine)}
@@ -123,7 +88,7 @@ class ActionModule(FleetAction):
 
     def _wait(self, installed: dict[str, InstallResult], findings: dict[str, list[Finding]]) -> None:
         """MAAS says Deployed before SSH answers."""
-        minutes = float(self.value("install_ssh_minutes", 10))
+        minutes = ssh_minutes(self.value)
         for fresh, allowed in ((True, minutes), (False, min(minutes, SSH_MINUTES_INSTALLED))):
             port = {n: int(self.host_value(n, "ansible_port", 22)) for n in installed}
             targets = {n: (r.address, port[n]) for n, r in installed.items() if r.address and r.changed is fresh}

@@ -9,6 +9,7 @@ from ansible import constants as C
 
 from firstlight.errors import InputError
 from firstlight.fleet_action import FleetAction
+from firstlight.maas.options import install_options, ssh_minutes
 from firstlight.policy import required_ready
 from firstlight.sitefiles import load_profiles
 from firstlight.versions import load_versions
@@ -23,8 +24,10 @@ class ActionModule(FleetAction):
             self.bmc_target(name)
         self.needed("maas_api_key", f"{VAULT}FIRSTLIGHT_MAAS_API_KEY")
         self.needed("maas_url", "name it as url: in the inventory's *.maas.yml")
-        for key in ("bmc_ca_file", "maas_ca_file", "ansible_ssh_private_key_file", "install_ssh_public_key_file"):
+        for key in ("bmc_ca_file", "maas_ca_file", "ansible_ssh_private_key_file"):
             self._readable(key)
+        install_options(self.value)
+        ssh_minutes(self.value)
         self._versions()
         client = self.maas_client()
         who = client.whoami().get("username", "?")

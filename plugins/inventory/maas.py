@@ -35,8 +35,8 @@ description:
     C(maas_error) of the group C(all) says why, so that a play can refuse to start.
   - "Groups: C(maas_STATUS), e.g. C(maas_deployed) and C(maas_failed_deployment)."
   - "Variables of a host: C(maas_system_id), C(maas_status), C(maas_pool), C(maas_zone), C(maas_tags), and
-    C(ansible_host) when it is deployed and has an address. Variables of the group C(all): C(maas_url) and
-    C(maas_ca_file)."
+    C(ansible_host) when it is deployed and has an address. Variables of the group C(all): C(maas_url),
+    C(maas_ca_file) and C(maas_subnets)."
   - The name of the file must end in C(maas.yml) or C(maas.yaml).
 extends_documentation_fragment:
   - constructed
@@ -141,6 +141,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 networks = parse_subnets(_plain(s) for s in self.get_option("subnets"))
             except ValueError as error:
                 raise InputError(f"subnets: {error}", str(self.path)) from None
+            self.inventory.set_variable("all", "maas_subnets", [str(network) for network in networks])
             for machine in self._machines(self.get_cache_key(path), use_cache=cache):
                 self._add(machine, address_of(machine, networks))
         except FirstlightError as error:

@@ -102,6 +102,7 @@ def test_hosts_with_their_variables_from_one_request(site):
 
 
 def test_subnets_choose_the_address(site):
+    assert hostvars(site.read(subnets=["10.31.0.0/16"]))["r1-n01"]["maas_subnets"] == ["10.31.0.0/16"]
     assert "ansible_host" in hostvars(site.read(subnets=["192.0.2.0/24", "10.31.0.0/16"]))["r1-n01"]
     assert "ansible_host" not in hostvars(site.read(subnets=["192.0.2.0/24"]))["r1-n01"]
 

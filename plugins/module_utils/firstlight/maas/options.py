@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from ..errors import InputError
 from ..findings import Finding
 from .disks import OsDisk
+from .machines import parse_subnets
+from .userdata import user_data
 
 
 @dataclass(frozen=True)
@@ -67,3 +74,76 @@ class Progress:
     seconds: float
     counts: dict[str, int]
     news: list[str]
+
+
+# Settings of a site that are numbers, install_X: their kind, and the least that makes sense.
+_NUMBERS: dict[str, tuple[type, float]] = {
+    "max_parallel": (int, 1),  # with none at a time nothing would ever end
+    "max_per_rack": (int, 0),
+    "retries": (int, 0),
+    "commission_minutes": (float, 0.01),
+    "deploy_minutes": (float, 0.01),
+    "release_minutes": (float, 0.01),
+    "outage_minutes": (float, 0),
+    "poll_seconds": (float, 0.1),
+}
+SSH_MINUTES = 10.0
+
+
+def install_options(value: Callable[[str], Any], *, check: bool = False) -> InstallOptions:
+    """The options from a site's settings; InputError names the setting that is wrong. value: gives one by name."""
+    options: dict[str, Any] = {}
+    for name, (kind, least) in _NUMBERS.items():
+        given = value(f"install_{name}")
+        if given is not None:
+            options[name] = _number(f"install_{name}", given, kind, least)
+    for name in ("hwe_kernel", "testing_scripts"):
+        if value(f"install_{name}") is not None:
+            options[name] = str(value(f"install_{name}"))
+    series = value("install_distro_series")
+    if not isinstance(series, str) or not series:
+        said = f"is {series!r}" if series else "is not set"
+        raise InputError(f"install_distro_series {said}; name the series that MAAS deploys, e.g. noble")
+    subnets = value("maas_subnets") or []
+    if not isinstance(subnets, list):
+        raise InputError(f"maas_subnets is {subnets!r}; write a list like [10.31.0.0/24]")
+    try:
+        parse_subnets(subnets)
+    except ValueError as error:
+        raise InputError(f"maas_subnets: {error}") from None
+    return InstallOptions(
+        **options,
+        distro_series=series,
+        user_data=user_data(_public_keys(value), user=str(value("ansible_user") or "firstlight")),
+        subnets=tuple(subnets),
+        check=check,
+    )
+
+
+def ssh_minutes(value: Callable[[str], Any]) -> float:
+    """How long a host has to answer on SSH after its installation."""
+    given = value("install_ssh_minutes")
+    return SSH_MINUTES if given is None else _number("install_ssh_minutes", given, float, 0)
+
+
+def _number(name: str, given: Any, kind: type, least: float) -> Any:
+    try:
+        number = kind(given) if not isinstance(given, bool) else math.nan
+    except (TypeError, ValueError):
+        number = math.nan
+    if not least <= number < 1e6:  # also what is no number at all
+        what = "whole number" if kind is int else "number"
+        raise InputError(f"{name} is {given!r}; it must be a {what} of {least:g} or more")
+    return number
+
+
+def _public_keys(value: Callable[[str], Any]) -> list[str]:
+    path = value("install_ssh_public_key_file")
+    if not path:
+        raise InputError("install_ssh_public_key_file is not set; name the public key that hosts shall accept")
+    try:
+        return Path(str(path)).expanduser().read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(f"install_ssh_public_key_file: {path} is not a text file") from None
+    except OSError as error:
+        raise InputError(f"install_ssh_public_key_file: {path} cannot be read: {error.strerror}") from None
