@@ -6,6 +6,7 @@ off, with empty disks, and a MAAS that knows none of them; passwords, certificat
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -21,6 +22,13 @@ FOLDER_MODE = 0o700
 
 def up(lab_dir: Path, inventory_dir: Path, fleet: int | None, block: int, fresh: bool, sound: bool = False) -> Lab:
     """Bring the lab up; returns lab.json. LabError says what is in the way."""
+    try:
+        return _up(lab_dir, inventory_dir, fleet, block, fresh, sound)
+    finally:
+        give_to_caller(lab_dir, inventory_dir)
+
+
+def _up(lab_dir: Path, inventory_dir: Path, fleet: int | None, block: int, fresh: bool, sound: bool) -> Lab:
     lab_dir.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     lab_dir.chmod(FOLDER_MODE)
     if fresh:
@@ -46,7 +54,6 @@ def up(lab_dir: Path, inventory_dir: Path, fleet: int | None, block: int, fresh:
         # once it runs, a fault may have closed a BMC's port: only a new one is waited for
         started = processes.start(lab_dir, name, listeners[name])
         _say(f"{name} simulator {'started' if started else 'runs already'}")
-    give_to_caller(lab_dir, inventory_dir)
     return lab
 
 
@@ -63,6 +70,7 @@ def down(lab_dir: Path) -> bool:
         processes.stop(lab_dir, name)
     containers.remove_all(lab)
     containers.end_engine()
+    give_to_caller(lab_dir)
     return True
 
 
@@ -99,7 +107,8 @@ def give_to_caller(*folders: Path) -> None:
         return
     for folder in folders:
         for path in (folder, *folder.rglob("*")):
-            os.chown(path, int(uid), int(gid), follow_symlinks=False)
+            with contextlib.suppress(FileNotFoundError):  # what a running simulator replaces meanwhile
+                os.chown(path, int(uid), int(gid), follow_symlinks=False)
 
 
 def _lab_file(lab_dir: Path, fleet: int | None, block: int, sound: bool, keep: bool) -> Lab:
