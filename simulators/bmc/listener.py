@@ -8,7 +8,7 @@ import datetime
 import socket
 import ssl
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import trustme
@@ -166,12 +166,15 @@ class Bmc:
         woken.set()
         await self.open()
 
-    def restart(self) -> None:
-        """Restart the BMC, not the server: away for a while, then not ready, then empty, then as before."""
-        if self._restart is None or self._restart.done():
-            self._restart = asyncio.create_task(self._restarting())
+    def restart(self, meanwhile: Callable[[], None] | None = None) -> None:
+        """Restart the BMC, not the server: away for a while, then not ready, then empty, then as before.
 
-    async def _restarting(self) -> None:
+        meanwhile: done while it is away, such as installing its new firmware.
+        """
+        if self._restart is None or self._restart.done():
+            self._restart = asyncio.create_task(self._restarting(meanwhile))
+
+    async def _restarting(self, meanwhile: Callable[[], None] | None) -> None:
         machine = self.machine
         seconds = float(machine.settings.get("restart_seconds", 6))
         machine.record("RAC0182", "The iDRAC firmware was rebooted with the following reason: user initiated.")
@@ -180,6 +183,8 @@ class Bmc:
         self.access.forget()
         self.shut()
         await asyncio.sleep(seconds / 2)
+        if meanwhile is not None:
+            meanwhile()
         machine.phase = "starting"
         await self.open()
         await asyncio.sleep(seconds / 4)

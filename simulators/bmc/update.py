@@ -145,9 +145,9 @@ async def _run(bmc: Bmc, job: dict[str, Any]) -> None:
         job.update(state="Running" if step > 1 else "Downloading", percent=min(95, 100 * step // STEPS))
         machine.changed()
     if job["component"] == "bmc":
-        _install(machine, job)
-        machine.changed()
-        bmc.restart()
+        while machine.phase != "ready":  # somebody restarts it just now
+            await asyncio.sleep(0.1)
+        bmc.restart(lambda: _install(machine, job))
     else:  # everything else is installed by the BIOS, at the next boot
         job.update(state="Scheduled", percent=0)
         machine.changed()
