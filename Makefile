@@ -7,7 +7,7 @@ BIN := .venv/bin
 FLEET ?=
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup lab lab-down lab-status test lint unit integration molecule e2e clean
+.PHONY: help setup lab lab-down lab-status test lint unit integration molecule e2e bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,9 @@ molecule: setup  ## every role in containers of Debian 12 and 13
 
 e2e: setup  ## a whole lab: killed on the way, brought up, run again, broken, repaired
 	$(PYTEST) tests/e2e
+
+bench: setup  ## how fast 500 simulated BMCs are discovered, beside other ways; takes minutes, tests nothing
+	@$(BIN)/python tests/benchmarks/bmc_discovery.py
 
 clean: lab-down  ## remove the lab, the venv, caches and reports
 	rm -rf .lab .venv .cache .ansible .mypy_cache .pytest_cache .ruff_cache .hypothesis reports

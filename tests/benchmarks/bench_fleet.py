@@ -16,9 +16,12 @@ from typing import Any
 import requests
 
 from firstlight.bmc.pool import Target
-from simulators import lab_files
 
 PROJECT = Path(__file__).resolve().parents[2]
+sys.path.append(str(PROJECT))  # the simulators are no installed package
+
+from simulators import lab_files  # noqa: E402
+
 USER, PASSWORD = "root", "bench-pa55word"
 ADMIN = "127.47.0.1"
 # Of every ten machines the last is broken, in one of these ways. A black hole is no fault of the simulator: the kernel

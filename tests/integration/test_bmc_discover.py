@@ -55,7 +55,7 @@ def test_sound_machines(lab: BmcLab, profile: Profile) -> None:
         assert bad(triage(lab.planned(number), record, profile)) == []
         counters = lab.counters(f"n{number}")
         assert counters["sessions_open"] == counters["failed_logins"] == counters["writes"] == 0
-        assert counters["requests"] <= 25
+        assert counters["requests"] <= 33
 
 
 FAULTS: list[tuple[str, dict[str, float], str, list[tuple[str, str, str]]]] = [
@@ -97,6 +97,66 @@ def test_each_fault_is_named(
     assert [(f.status, f.symptom, f.locator.split()[0]) for f in found] == expected
     assert lab.counters("n4")["failed_logins"] - before == (1 if fault == "wrong_password" else 0)
     assert [lab.counters(name)["sessions_open"] for name in ("n4", "n5")] == [0, 0]
+
+
+BAD_BMCS: list[tuple[str, dict[str, float], str]] = [
+    ("refused", {}, "unreachable"),
+    ("black_hole", {}, "unreachable"),
+    ("mute", {}, "timed_out"),
+    ("late_answer", {}, "timed_out"),
+    ("tls_wrong_name", {}, "tls_failed"),
+    ("tls_other_ca", {}, "tls_failed"),
+    ("tls_expired", {}, "tls_failed"),
+    ("blocked", {}, "blocked"),
+    ("blocked", {"status": 429}, "blocked"),
+    ("busy", {}, "busy"),
+    ("busy", {"basic": 1}, "ok"),
+    *((fault, {"percent": 30}, "half_answering") for fault in ("truncated_json", "doubled_json", "wrong_types")),
+    *((fault, {"percent": 30}, "half_answering") for fault in ("null_lists", "redirect", "cut_answer")),
+    *((fault, {"percent": 100}, "half_answering") for fault in ("truncated_json", "wrong_types", "redirect")),
+    ("dead_members", {}, "half_answering"),
+    ("huge_answer", {"percent": 30, "megabytes": 16}, "half_answering"),
+]
+
+
+@pytest.mark.parametrize(("fault", "parameters", "condition"), BAD_BMCS)
+def test_a_bad_bmc_is_a_finding_on_its_host_alone(
+    lab: BmcLab, profile: Profile, fault: str, parameters: dict[str, float], condition: str
+) -> None:
+    before = lab.counters("n4")["failed_logins"]
+    lab.fault("n4", fault, **parameters)
+    deadline = 3.0 if condition in ("timed_out", "unreachable") else 30.0
+    try:
+        records = discover(lab.targets(4, 5), ca_file=lab.ca_file, deadline=deadline)
+    finally:
+        lab.fault("n4", fault, on=False)
+    record = records["n4"]
+    assert (record.condition, "\n" in record.evidence) == (condition, False), record.evidence
+    assert "Error" not in record.evidence.replace("GeneralError", "")  # no name of a Python exception
+    assert lab.counters("n4")["failed_logins"] == before
+    (found,) = [f for f in triage(lab.planned(4), record, profile) if f.check == "bmc"]
+    assert found.symptom == ("bmc" if condition == "ok" else f"bmc.{condition}")
+    assert records["n5"].condition == "ok"
+
+
+def test_only_the_macs(lab: BmcLab, profile: Profile) -> None:
+    """Five requests; what was not asked is unknown, and nothing of it is called missing."""
+    before = lab.counters("n1")["requests"]
+    record = discover(lab.targets(1), ca_file=lab.ca_file, what="macs")["n1"]
+    assert lab.counters("n1")["requests"] - before == 5
+    assert record.condition == "ok"
+    assert record.hardware is not None
+    assert record.hardware.service_tag == "TST0001"
+    whole = discover(lab.targets(1), ca_file=lab.ca_file)["n1"].hardware
+    assert whole is not None
+    ethernet = {nic.id: nic.mac for nic in whole.nics if nic.kind == "ethernet"}
+    assert {nic.id: nic.mac for nic in record.hardware.nics} == ethernet
+    assert PXE_NIC in ethernet
+    assert "nics" not in record.hardware.unread
+    found = triage(lab.planned(1), record, profile)
+    assert not [f for f in found if f.status == "fail"]
+    assert {f.status for f in found if f.check in ("gpu", "hca", "nvme", "psu")} == {"unknown"}
+    assert lab.counters("n1")["sessions_open"] == 0
 
 
 def test_half_answering(lab: BmcLab, profile: Profile) -> None:
