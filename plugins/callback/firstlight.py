@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import signal
 import sys
@@ -77,7 +78,7 @@ class CallbackModule(CallbackBase):
             try:
                 self._start(play)
             except (FirstlightError, AnsibleError) as error:
-                self._broke(" ".join(str(error).split()))
+                self._broke(_one_line(error))
                 if self.scratch:
                     shutil.rmtree(self.scratch, ignore_errors=True)
                 self._exit(1)  # before anything is done
@@ -201,6 +202,14 @@ class CallbackModule(CallbackBase):
     def _exit(self, status: int) -> None:
         """Ansible offers no other way to set its exit status: at its last event, or at the first for a wrong start."""
         sys.exit(status)
+
+
+def _one_line(error: Exception) -> str:
+    """The error's text, and for one of Ansible's own the file and line that it shows apart."""
+    context = getattr(error, "_formatted_source_context", None) or ""
+    origin = re.match(r"Origin: (.+)", context)
+    said = " ".join(str(error).split())
+    return f"{origin[1]}: {said}" if origin else said
 
 
 def _report_is_asked_for() -> bool:

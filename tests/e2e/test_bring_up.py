@@ -254,6 +254,30 @@ def test_a_wrong_fleet_file_is_one_line_with_file_and_line(lab, change, said):
     assert "PLAY [" not in run.screen
 
 
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        ("a: [1\n", "site.yml:"),
+        ("install_max_parallel: 0\n", "install_max_parallel is 0; it must be a whole number of 1 or more"),
+        ('install_distro_series: "{{ nosuch }}"\n', "install_distro_series of r1-n01: 'nosuch' is undefined"),
+        ("reports_dir: /proc/none\n", "the report cannot be written to /proc/none: No such file or directory"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_starts_nothing(lab, brought_up, added, said):
+    path = lab.inventory / "group_vars" / "all" / "site.yml"
+    right, writes = path.read_text(), lab.maas_writes()
+    try:
+        path.write_text(f"{right}\n{added}")
+        run = lab.play("site.yml")
+    finally:
+        path.write_text(right)
+    assert run.status == 1, run.screen
+    assert said in next(line for line in run.screen.splitlines() if "the run broke: " in line)
+    assert "Traceback" not in run.screen
+    assert "PLAY [Discover]" not in run.screen
+    assert lab.maas_writes() == writes
+
+
 def test_a_missing_secret_is_one_line(lab, brought_up):
     path = lab.inventory / "group_vars" / "all" / "secrets.yml"
     kept = path.read_bytes()

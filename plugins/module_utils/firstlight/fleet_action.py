@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants as C
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 from . import report
@@ -97,7 +98,7 @@ class FleetAction(ActionBase):
         self.started = time.monotonic()
         self._host_variables: dict[str, Mapping[str, Any]] = {}
         try:
-            self.ledger = open_ledger(self.variables)
+            self.ledger = self.open_ledger()
             self._plan()
             result.update(self.work())
             if self.REPORTS:
@@ -105,6 +106,9 @@ class FleetAction(ActionBase):
         except FirstlightError as error:
             result.update(failed=True, msg=str(error))
         return result
+
+    def open_ledger(self) -> Ledger:
+        return open_ledger(self.variables)
 
     # -- what subclasses use --------------------------------------------------------------------------------------
 
@@ -114,7 +118,10 @@ class FleetAction(ActionBase):
         return self._host_variables[name]
 
     def host_value(self, name: str, key: str, default: Any = None) -> Any:
-        return plain(self.host_variables(name).get(key, default))
+        try:
+            return plain(self.host_variables(name).get(key, default))
+        except AnsibleError as error:  # a template that cannot be resolved
+            raise InputError(f"{key} of {name}: {' '.join(str(error).split())}") from None
 
     def value(self, key: str, default: Any = None) -> Any:
         """A site variable, or the secret of that name from the environment; templates are resolved by Ansible."""
