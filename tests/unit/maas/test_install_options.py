@@ -56,3 +56,10 @@ def test_minutes_for_ssh(given):
     else:
         with pytest.raises(InputError, match="install_ssh_minutes is"):
             ssh_minutes({"install_ssh_minutes": given}.get)
+
+
+def test_a_private_key_is_refused_and_nothing_of_it_is_shown(site, tmp_path):
+    (tmp_path / "key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXkt\n")
+    with pytest.raises(InputError, match=r"key is a private key; name the file that ends in \.pub") as caught:
+        install_options({**site, "install_ssh_public_key_file": str(tmp_path / "key")}.get)
+    assert "b3Bl" not in str(caught.value)

@@ -142,7 +142,10 @@ def _public_keys(value: Callable[[str], Any]) -> list[str]:
     if not path:
         raise InputError("install_ssh_public_key_file is not set; name the public key that hosts shall accept")
     try:
-        return Path(str(path)).expanduser().read_text(encoding="utf-8").splitlines()
+        text = Path(str(path)).expanduser().read_text(encoding="utf-8")
+        if "PRIVATE KEY" in text:
+            raise InputError(f"install_ssh_public_key_file: {path} is a private key; name the file that ends in .pub")
+        return text.splitlines()
     except UnicodeDecodeError:
         raise InputError(f"install_ssh_public_key_file: {path} is not a text file") from None
     except OSError as error:
