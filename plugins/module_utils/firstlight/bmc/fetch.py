@@ -12,6 +12,7 @@ from .client import ROOT, Resource
 from .errors import AuthFailed, Blocked, BmcError, HalfAnswering, NotReady, TimedOut, Unreachable
 from .values import dig, link, mac, number, rows, text
 from .vendors import host_system
+from .vendors.nvidia import is_baseboard
 from .wanted import Found, read_wanted
 
 MAX_MEMBERS = 512
@@ -131,6 +132,9 @@ class _Walk:
         if not systems:
             raise HalfAnswering(f"GET {path}: its members are no systems")
         system = host_system(systems)
+        notes = self.tree.failures.get("system")
+        if notes and is_baseboard(system):
+            raise HalfAnswering(notes[0])  # what is left is the GPUs' side of a machine, not the machine
         self.others = [other for other in systems if other is not system]
         return system
 

@@ -77,8 +77,21 @@ def normalise(
         bios=_bios(vendor, resource(tree, link(system, "Bios"))),
         inventory_time=vendor.inventory_time(system) or None,
         bmc_clock_skew_seconds=skew,
-        unread=sorted({*unread, *vendor.incomplete(system)}),
+        unread=sorted({*unread, *vendor.incomplete(system), *_doubtful(vendor, unread, processors)}),
     )
+
+
+def _doubtful(vendor: Vendor, unread: Collection[str], processors: list[Node]) -> list[str]:
+    """Parts that may be in what could not be read, though it was read for others.
+
+    GPUs can be mere PCIe devices (iDRAC 8, Supermicro), or in a second system (HGX). A network port that could not be
+    read can be of either kind, unless it has a name as Dell's ports have.
+    """
+    elsewhere = not any(text(processor, "ProcessorType") == "GPU" for processor in processors)
+    found = ["gpus"] if elsewhere and {"pcie", "system"}.intersection(unread) else []
+    if vendor.name != "dell" and {"nics", "hcas"}.intersection(unread):
+        found += ["nics", "hcas"]
+    return found
 
 
 def _gib(system: Node) -> float | None:
