@@ -342,6 +342,30 @@ def test_a_range_that_overlaps_a_host(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("addresses", "more", "shared"),
+    [
+        ("10.0.1.12-10.0.1.13", "", "10.0.1.12"),
+        ("10.0.1.10-10.0.1.12", "", "10.0.1.11-10.0.1.12"),
+        ("10.0.1.13-10.0.1.14", "", None),
+        ("10.0.1.11-10.0.1.12", "    bmc_port: 8443\n", None),
+        ("fd00::1-fd00::2", "", None),
+    ],
+)
+def test_ranges_that_overlap(tmp_path: Path, addresses: str, more: str, shared: str | None) -> None:
+    first, last = addresses.split("-")
+    count = int(last[-2:].lstrip(":.")) - int(first[-2:].lstrip(":.")) + 1
+    second = RANGE.partition("ranges:\n")[2].replace("n[1:2]", f"m[1:{count}]").replace("r1", "r2") + more
+    text = RANGE + second.replace("10.0.1.11-10.0.1.12", addresses)
+
+    if shared is None:
+        assert len(fleet(tmp_path, text).hosts) == 2 + count
+    else:
+        assert fleet_error(tmp_path, text) == (
+            f"fleet.yml:9: range m[1:{count}] overlaps range n[1:2] (fleet.yml:3): both have {shared}"
+        )
+
+
 def test_no_host_at_all(tmp_path: Path) -> None:
     assert fleet_error(tmp_path, "site: lab\n") == "fleet.yml: no host is planned; add hosts: or ranges:"
     assert fleet_error(tmp_path, "site: lab\nhosts: []\n") == "fleet.yml: no host is planned; add hosts: or ranges:"

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -105,7 +105,7 @@ def watch(options: argparse.Namespace) -> int:
     def table(title: str) -> Any:
         return tables.fleet_table(tables.host_views(source.fleet, records, source.profiles, names), title)
 
-    # Asking first: what is missing for it, a secret or the CA, is then an error and not a table.
+    _prepare(source, names)
     rounds = 0
     with Live(table("asking"), console=console, auto_refresh=console.is_terminal, refresh_per_second=2) as live:
         last = 0.0
@@ -165,8 +165,16 @@ def _ask(source: Source, names: list[str]) -> dict[str, Record]:
     if len(chosen) < len(names):
         left = ", ".join(sorted(set(names) - chosen)[:5])
         print(f"bmc: refused the password less than a minute ago, not asked again: {left}", file=sys.stderr)
+    _prepare(source, chosen)
     with Progress(len(chosen), lambda line: print(f"bmc: {line}", file=sys.stderr)) as progress:
         return source.scan(names, progress.add)
+
+
+def _prepare(source: Source, names: Collection[str]) -> None:
+    """Whatever asking needs that may be missing, or come from the keyboard, before the screen is used otherwise."""
+    for name in sorted(names)[:1]:
+        source.target(name)
+        _ = source.ca_file
 
 
 def _source(options: argparse.Namespace) -> Source:

@@ -96,6 +96,8 @@ class FleetSource:
     def scan(self, names: Collection[str], on_record: OnRecord) -> dict[str, Record]:
         known, chosen = self.known(), self.to_ask(names)
         targets = [self.target(h.name) for h in self.fleet.hosts if h.name in chosen]
+        if not targets:
+            return known
         answers = discover(targets, ca_file=self.ca_file, deadline=self._deadline, on_record=on_record)
         for name, record in answers.items():
             known[name] = merge(record, known[name])
@@ -104,6 +106,7 @@ class FleetSource:
 
     def target(self, name: str) -> Target:
         host = planned(self.fleet, name)
+        _ = self.ca_file  # before anybody types a password
         if self._credentials is None:
             self._credentials = self._read_credentials()
         login = self._credentials.of(name, host.bmc_address)
