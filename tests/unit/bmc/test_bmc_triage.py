@@ -259,6 +259,25 @@ def test_a_bmc_that_calls_every_port_down_is_no_witness(profile: Profile) -> Non
     assert (found.status, found.symptom) == ("warn", "nic.no_link")
 
 
+def test_infiniband_with_link_is_no_witness_for_ethernet(profile: Profile) -> None:
+    """As seen: a running R750 whose InfiniBand ports were up and whose Ethernet ports, all of them, down."""
+    tree = trees.xe9680()
+    for path, resource in tree.items():
+        if "/EthernetInterfaces/" in path:
+            tree = trees.changed(tree, path, **(resource | {"LinkStatus": "LinkDown"}))
+    (found,) = bad(triage(PLANNED, record_of(tree), profile))
+    assert (found.status, found.symptom) == ("warn", "nic.no_link")
+
+
+def test_an_adapter_that_nothing_uses_yet_is_not_broken(profile: Profile) -> None:
+    path = f"{trees.ADAPTERS}/InfiniBand.Slot.33"
+    tree = trees.changed(trees.xe9680(), path, Status={"Health": "OK", "State": "Disabled"})
+    assert bad(triage(PLANNED, record_of(tree), profile)) == []
+    tree = trees.changed(tree, path, Status={"Health": "Critical", "State": "Enabled"})
+    (found,) = bad(triage(PLANNED, record_of(tree), profile))
+    assert (found.status, found.symptom, found.locator) == ("fail", "hca.failed", "InfiniBand.Slot.33")
+
+
 def test_the_plan_is_compared_where_it_says_something(profile: Profile) -> None:
     right = PlannedHost("n1", "r1", 4, "192.0.2.1", "xe9680", service_tag="SYN0001", mac="02:aa:00:00:01:01")
     assert bad(triage(right, record_of(trees.xe9680()), profile)) == []

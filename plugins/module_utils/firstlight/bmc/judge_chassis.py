@@ -138,6 +138,8 @@ def pcie(hardware: Hardware, profile: Profile) -> list[Finding]:
 
 def _degraded(one: PcieLink, profile: Profile) -> list[Finding]:
     wanted = getattr(profile, _KINDS.get(one.kind, ""), {}).get("pcie", {})
+    if one.kind == "nic" and not wanted:
+        return []  # those on the board often sit on fewer lanes by design
     lanes, generation = wanted.get("lanes"), wanted.get("generation")
     told = f"x{one.lanes or '?'} Gen{one.generation or '?'} of x{one.max_lanes or '?'} Gen{one.max_generation or '?'}"
     by = f"; the profile {profile.name} wants x{lanes or '?'} Gen{generation or '?'}" if wanted else ""

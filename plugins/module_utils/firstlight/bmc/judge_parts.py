@@ -162,7 +162,9 @@ def _broken(check: str, symptom: str, locator: str, part: Gpu | Drive | Psu | Ni
     if isinstance(part, Psu):
         told += f", {part.detail or 'no detail'}, input {part.input_volts if part.input_volts is not None else '?'} V"
     predicted = isinstance(part, Drive) and part.failure_predicted
-    if part.health == "Critical" or part.state.startswith(("Unavailable", "Disabled")):
+    # A network adapter that nothing uses yet is called Disabled, too.
+    away = ("Unavailable",) if isinstance(part, Nic) else ("Unavailable", "Disabled")
+    if part.health == "Critical" or part.state.startswith(away):
         return [Finding(check, "fail", symptom, locator, told, action)]
     if predicted:
         return [Finding(check, "fail", symptom, locator, f"{told}; it predicts its own failure", action)]

@@ -89,7 +89,8 @@ def pxe_mac(planned: PlannedHost, hardware: Hardware, profile: Profile) -> list[
 def link(hardware: Hardware, profile: Profile) -> list[Finding]:
     """The NIC that installs has link.
 
-    Only evidence while the host is off, and when the BMC calls every port down: a running R750 was seen to do so.
+    Only evidence while the host is off, and when the BMC calls every Ethernet port down: a running R750 was seen to do
+    so, whose InfiniBand ports had link.
     """
     nic = pxe_nic(hardware, profile)
     if nic is None:
@@ -105,7 +106,7 @@ def link(hardware: Hardware, profile: Profile) -> list[Finding]:
         evidence = f"no link, but {', '.join(wrong)} has link where the profile {profile.name} expects no cable"
         status, action = ("fail", "reseat") if powered else ("warn", "none")
         return [Finding("link", status, "nic.wrong_port", locator, evidence, action)]
-    others_up = any(n.link == "up" for n in hardware.nics if n.id != nic.id)
+    others_up = any(n.link == "up" for n in hardware.nics if n.kind == "ethernet" and n.id != nic.id)
     evidence = f"link down, power {hardware.power_state or 'not told'}"
     if powered and others_up:
         return [Finding("link", "fail", "nic.no_link", locator, f"{evidence}, other ports have link", "reseat")]
