@@ -86,7 +86,10 @@ class Verdict:
 
 def shorten(text: str, limit: int = EVIDENCE_MAX) -> str:
     """Text on one line, printable, at most ``limit`` characters."""
-    line = " ".join("".join(c if c.isprintable() or c.isspace() else "?" for c in str(text)[: limit * 4]).split())
+    cut = str(text)[: limit * 4]
+    if not cut.isprintable():  # most is, and this is done thousands of times for a host
+        cut = "".join(c if c.isprintable() or c.isspace() else "?" for c in cut)
+    line = " ".join(cut.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

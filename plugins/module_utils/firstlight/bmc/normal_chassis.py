@@ -151,12 +151,12 @@ def log_of(tree: Tree, owners: Iterable[Node], since: datetime.datetime | None) 
             if text(service, "Id") not in USEFUL_LOGS:
                 continue
             for entry in members(tree, link(service, "Entries")):
+                if text(entry, "Oem", "Dell", "Category") in ("Audit", "Configuration"):
+                    continue  # who logged in, and which setting could not be changed
                 made = _log_entry(entry, text(service, "Id"))
                 when = moment(made.time)
                 if (since and when and when < since) or not made.message:
                     continue
-                if text(entry, "Oem", "Dell", "Category") in ("Audit", "Configuration"):
-                    continue  # who logged in, and which setting could not be changed
                 found.setdefault((made.time, made.message), made)
     newest = sorted(found.values(), key=_when, reverse=True)
     return sorted(newest, key=lambda entry: _RANK.get(entry.severity, 2))[:MAX_LOG]
