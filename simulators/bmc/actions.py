@@ -15,6 +15,7 @@ from simulators.bmc.tree_system import BOOT_TARGETS, RESET_TYPES
 
 OVERRIDES = ("Disabled", "Once", "Continuous")
 MODES = ("UEFI", "Legacy")
+LIGHTS = ("Lit", "Blinking", "Off")
 
 
 @dataclass
@@ -104,12 +105,16 @@ def _patch(machine: Machine, path: str, body: dict[str, Any], headers: Mapping[s
     at_settings = path != SYSTEM
     boot = body.get("Boot")
     for name in body:
-        if name != "Boot" and (name != "AssetTag" or at_settings):
+        if name != "Boot" and (name not in ("AssetTag", "IndicatorLED") or at_settings):
             raise errors.not_writable(name) if name in tree.lookup(machine, SYSTEM) else errors.unknown_property(name)
     if boot is not None:
         if style == "only" and not at_settings:
             raise errors.not_writable("Boot")
         _set_boot(machine, boot, override_allowed=not at_settings or style in ("accept", "only"))
+    if "IndicatorLED" in body:
+        if body["IndicatorLED"] not in LIGHTS:
+            raise errors.value_not_in_list(body["IndicatorLED"], "IndicatorLED")
+        machine.light = body["IndicatorLED"]
     if "AssetTag" in body:
         machine.asset_tag = str(body["AssetTag"])[:63]
     if not body:

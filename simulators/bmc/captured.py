@@ -48,7 +48,7 @@ class Captured:
             raise TreeError(f"{folder}: no such folder")
         for path in sorted(folder.rglob("*.json")):
             place = self._place(folder, path)
-            if place is not None and path.is_file():
+            if place is not None and path.is_file() and not path.is_symlink():
                 self._files.setdefault(place, path)
         if ROOT not in self._files:
             raise TreeError(

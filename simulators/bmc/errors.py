@@ -165,6 +165,11 @@ def malformed() -> RedfishError:
     )
 
 
+def no_such_query(name: str) -> RedfishError:
+    """Return the error for a query parameter that the firmware does not know."""
+    return RedfishError(501, BASE + "QueryNotSupported", f"Querying with {name} is not supported.", (name,))
+
+
 def bad_package() -> RedfishError:
     """Return the error for a file that is no update package."""
     return RedfishError(400, BMC + "RED007", "Unable to verify Update Package signature.", severity="Critical")

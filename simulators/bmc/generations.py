@@ -31,6 +31,8 @@ def _idrac8(machine: Machine, path: str, body: Resource) -> Resource | None:
         return body | {"Links": links}
     if path == MANAGER:
         return body | {"Model": "13G Monolithic"}
+    if "/PCIeFunctions/" in path:
+        return body | {"Links": {key: value for key, value in body["Links"].items() if key != "Processors"}}
     if path == f"{SYSTEM}/Processors":
         members = [member for member in body["Members"] if "/CPU." in member["@odata.id"]]
         return body | {"Members": members, "Members@odata.count": len(members)}
@@ -68,4 +70,5 @@ def _idrac10(machine: Machine, path: str, body: Resource) -> Resource | None:
 
 
 tree.ADJUST["dell-idrac8"] = _idrac8
+tree.NO_EXPANSION.add("dell-idrac8")
 tree.ADJUST["dell-idrac10"] = _idrac10

@@ -53,6 +53,7 @@ class Machine:
             "boot", {"enabled": "Disabled", "target": "None", "mode": "UEFI", "order": list(BOOT_ORDER)}
         )
         self.asset_tag: str = private.get("asset_tag", "")
+        self.light: str = private.get("light", "Lit")  # Blinking: the locator
         self.bios: dict[str, Any] = private.get("bios", {})  # only what differs from the defaults
         self.bios_pending: dict[str, Any] = private.get("bios_pending", {})
         self.jobs: list[dict[str, Any]] = private.get("jobs", [])
@@ -180,6 +181,7 @@ class Machine:
                 "running": self.running,
                 "boot": self.boot,
                 "asset_tag": self.asset_tag,
+                "light": self.light,
                 "bios": self.bios,
                 "bios_pending": self.bios_pending,
                 "jobs": self.jobs,

@@ -29,6 +29,7 @@ _PATTERNS: dict[int, list[tuple[re.Pattern[str], Builder]]] = {}
 
 # What another generation of iDRAC says differently: vendor -> resource as built -> as it is there, or None.
 ADJUST: dict[str, Callable[[Machine, str, Resource], Resource | None]] = {}
+NO_EXPANSION: set[str] = set()  # vendors that do not know $expand
 
 # The fault "half_answering": what such a BMC cannot say, and members of collections that are not there.
 _ERRORS = {f"{CHASSIS}/Thermal", f"{CHASSIS}/Power", f"{SYSTEM}/Processors/Video.Slot.27-1"}
@@ -123,6 +124,8 @@ def answer(machine: Machine, path: str, query: str) -> Resource:
     if "Entries" in path and "Members" in body:
         body = _page(path, body, options)
     if "$expand" in options:
+        if machine.vendor in NO_EXPANSION:
+            raise errors.no_such_query("$expand")
         how = re.fullmatch(r"([*.~])(?:\(\$levels=(\d+)\))?", options["$expand"])
         if how is None or int(how[2] or 1) != 1:
             raise errors.RedfishError(

@@ -130,7 +130,7 @@ def system(machine: Machine) -> Resource:
         "Boot": boot_object(machine),
         "EthernetInterfaces": ref(f"{SYSTEM}/EthernetInterfaces"),
         "HostName": (machine.disk or {}).get("hostname", "") if machine.running == "disk" else "",
-        "IndicatorLED": "Lit",
+        "IndicatorLED": machine.light,
         "LastResetTime": local(machine.reset_at),
         "Links": {
             "Chassis": [ref(CHASSIS)],

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,9 @@ def free_port(address: str) -> int:
 
 
 class BmcLab:
-    """The simulator's process on a lab folder; machines n1, n2, ... in racks of three."""
+    """The simulator's process on a lab folder; machines n1, n2, ... in racks of three; vendors: of each machine."""
 
-    def __init__(self, folder: Path, count: int = 3, **settings: Any) -> None:
+    def __init__(self, folder: Path, count: int = 3, vendors: Sequence[str] = (), **settings: Any) -> None:
         self.folder = folder
         self.count = count
         self.port = free_port("127.41.1.1")
@@ -53,6 +54,7 @@ class BmcLab:
                 "service_tag": f"TST{n:04d}",
                 "bmc_address": self.address(n),
                 "faults": [],
+                **({"vendor": vendors[n - 1]} if vendors else {}),
             }
             for n in range(1, count + 1)
         ]
