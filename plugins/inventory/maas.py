@@ -15,6 +15,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 try:
     from firstlight.errors import FirstlightError, InputError
     from firstlight.inventory_error import Refusal
+    from firstlight.maas.api import api_root
     from firstlight.maas.client import MaasClient, MaasError
     from firstlight.maas.machines import address_of, name_in, parse_subnets, status_name, tags_of, text_of
 
@@ -191,6 +192,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if ca_file and not Path(ca_file).is_file():
             raise InputError("ca_file: no such file; it is the CA that signed MAAS's certificate", ca_file)
         url, timeout = _plain(self.get_option("url")), max(1.0, self.get_option("timeout"))
+        try:
+            api_root(url)
+        except InputError as error:
+            raise InputError(f"url: {error}", str(self.path)) from None
         with MaasClient(url, self._api_key(), ca_file, timeout=timeout, attempts=2) as client:
             return client.machines()
 

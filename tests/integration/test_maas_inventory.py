@@ -213,7 +213,10 @@ def test_the_key_from_a_vaulted_file(site):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"url": "http://maas.example.org/MAAS"}, "is not the URL of MAAS over TLS; it looks like https://"),
+        (
+            {"url": "http://maas.example.org/MAAS"},
+            "site.maas.yml: url: 'http://maas.example.org/MAAS' is not the URL of MAAS over TLS; it looks like https://",
+        ),
         ({"subnets": ["10.31.0.0/77"]}, "'10.31.0.0/77' is not a subnet"),
         ({"ca_file": "none.pem"}, "none.pem: ca_file: no such file"),
         ({"subnet": "10.0.0.0/8"}, "unknown option 'subnet'; known are"),

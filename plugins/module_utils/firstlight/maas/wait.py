@@ -40,7 +40,7 @@ async def _one(
         if problem is None:
             return None
         if time.monotonic() + poll_seconds > deadline:
-            evidence = f"no SSH at {address} port {port} within {minutes:g} minutes of the installation: {problem}"
+            evidence = f"no SSH at {address} port {port} within {minutes:g} minutes: {problem}"
             return Finding("ssh", "fail", "install.no_ssh", f"{address}:{port}", evidence, "reboot")
         await asyncio.sleep(poll_seconds)
 
