@@ -13,6 +13,7 @@ from firstlight.bmc_action import BmcAction
 
 class ActionModule(BmcAction):
     ABOUT = "locator"
+    CLAIMS = False  # a light disturbs nobody
     SPEC: ClassVar[dict[str, Any]] = {"lit": {"type": "bool", "required": True}}
 
     def function(self) -> Callable[[str, Say, Say], Callable[[BmcClient], Change]]:

@@ -18,7 +18,9 @@ from .bmc.control import Change, Say, many
 from .bmc.errors import BmcError, Refused
 from .errors import InputError
 from .findings import Finding, blocking
-from .fleet_action import FleetAction
+from .fleet_action import FleetAction, ledger_of
+from .ledger.claim import Claims
+from .ledger.store import Ledger, ledger_file
 
 # what to do about a BMC that did not do it
 _ACTIONS = {
@@ -37,6 +39,7 @@ class BmcAction(FleetAction):
     """Base of the bmc_* actions. A subclass has ``ABOUT``, ``SPEC``, and implements ``function``."""
 
     REPORTS = False
+    CLAIMS = True  # nobody else may work on the hosts meanwhile
     ABOUT = ""  # the check of its findings, and what its lines begin with
     SPEC: ClassVar[dict[str, Any]] = {}  # an argument_spec
 
@@ -56,7 +59,12 @@ class BmcAction(FleetAction):
         self.options = self._arguments()
         make = self.function()
         self._confirm()
-        own_run = None if self.check or self.ledger.run_id else self.ledger.start_run(f"bmc_{self.ABOUT}")
+        own_run = None
+        if not self.check and not self.ledger.run_id:  # else the run of a stage has noted and claimed them
+            file = ledger_file(ledger_of(self.variables))
+            if file and self.CLAIMS:
+                Claims(file).take(self.hosts)  # until this process ends, and with it the task
+            own_run = self.ledger.start_run(f"bmc_{self.ABOUT}")
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         works = {name: make(name, self._noter(name, lines), _speaker(name, lines)) for name in self.hosts}
         outcome = "stopped"
@@ -74,6 +82,14 @@ class BmcAction(FleetAction):
             if own_run is not None:
                 self.ledger.end_run(own_run, outcome)
         return self._told({name: self._change(results[name]) for name in self.hosts})
+
+    def open_ledger(self) -> Ledger:
+        """In check mode one that nobody sees: nothing is noted."""
+        return Ledger("sqlite://") if self.check else super().open_ledger()
+
+    def _plan(self) -> None:
+        if not self.check:
+            super()._plan()
 
     def _arguments(self) -> dict[str, Any]:
         try:
