@@ -24,7 +24,10 @@ class ActionModule(FleetAction):
         }
         for name in admitted:
             record, profile = records[name], profiles[name]
-            findings[name] = triage(self.planned(name), record, profile, peers[profile.name]) + twins.get(name, [])
+            before = self.host_value(name, "bmc_previous")
+            previous = Record.from_dict(before) if before else None
+            known = triage(self.planned(name), record, profile, peers[profile.name], previous)
+            findings[name] = known + twins.get(name, [])
             seconds[name] = record.seconds
             if record.hardware and record.hardware.service_tag and name not in twins:
                 self.ledger.identify(name, record.hardware.service_tag)

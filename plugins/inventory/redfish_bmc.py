@@ -23,9 +23,9 @@ try:
         group_name,
         is_fresh,
         limited_to,
-        merge,
         not_asked,
         to_entries,
+        updated,
     )
     from firstlight.bmc.progress import Progress
     from firstlight.credentials import ENVIRONMENT, Credentials
@@ -54,7 +54,8 @@ description:
   - "Groups: C(fleet), and below it C(rack_NAME); C(profile_NAME); C(bmc_ok), and C(bmc_failed) with
     C(bmc_CONDITION) below it; C(bmc_not_asked); C(state_NAME)."
   - "Variables of a host: C(planned) (its row of the fleet file), C(bmc_address), C(bmc_port), C(rack), C(unit),
-    C(service_tag), C(profile) (the whole profile), C(pxe_mac), C(bmc_condition), C(bmc_record), C(ledger_state).
+    C(service_tag), C(profile) (the whole profile), C(pxe_mac), C(bmc_condition), C(bmc_record), C(bmc_previous)
+    (the last good record before its parts changed, for 30 days), C(ledger_state).
     Variables of the group C(fleet): C(site), C(ledger_url), C(bmc_ca_file)."
   - The name of the file must end in C(redfish_bmc.yml) or C(redfish_bmc.yaml).
 extends_documentation_fragment:
@@ -224,7 +225,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if asked:
             answers = self._ask(asked, on_record)
             for name, record in answers.items():
-                known[name] = merge(record, known.get(name))
+                known[name], self.previous[name] = updated(record, known.get(name), self.previous.get(name))
             self._keep(known)
         why = "refresh is never" if refresh == "never" else "it is outside the limit"
         return {host.name: known.get(host.name) or not_asked(host.name, why) for host in self.fleet.hosts}
@@ -291,10 +292,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 hosts = cached.get("hosts")
                 stored.update(hosts if isinstance(hosts, dict) else {})
         stored.update(_learnt.get(self.key, {}))
+        self.previous: dict[str, Record | None] = dict(from_entries(self.fleet, stored, "previous"))
         return from_entries(self.fleet, stored)
 
     def _keep(self, known: dict[str, Record]) -> None:
-        hosts = to_entries(self.fleet, known)
+        hosts = to_entries(self.fleet, known, self.previous)
         _learnt[self.key] = hosts
         if self.get_option("cache"):
             # Also after refresh_inventory, whose parse(cache=False) means: do not read it. A new object, because
@@ -362,6 +364,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             else:
                 self._group(f"bmc_{record.condition}", host.name, parent="bmc_failed")
             variables = _variables(host, record, profiles[host.profile])
+            previous = self.previous.get(host.name)
+            if previous:
+                variables["bmc_previous"] = previous.to_dict()
             variables |= {"profile": plain_profiles[host.profile], "ledger_state": state}
             for name, value in variables.items():
                 add.set_variable(host.name, name, value)

@@ -135,6 +135,31 @@ def test_a_refused_password_is_sent_once(people: People) -> None:
     assert lab.counters("n3")["failed_logins"] == failed + 1
 
 
+def test_a_part_that_vanished_is_named_by_what_was_there(people: People) -> None:
+    """With one host there are no peers to tell which GPU is missing; its own past does, also at the third look."""
+    lab = people.site.lab
+    people.site.hosts = people.site.hosts[:1]
+    people.site.write()
+    people.bmc("scan", *people.fleet, status=0, **people.login())
+    lab.fault("n1", "gpu_missing", gpu=3)
+    for _look in range(2):
+        found = hosts(people.bmc("scan", *people.fleet, "--json", status=2, **people.login()))
+        (missing,) = [f for f in found["n1"]["findings"] if f["symptom"] == "gpu.missing"]
+        assert missing["locator"] == "Video.Slot.24-1"
+    assert hosts(people.bmc("list", *people.fleet, "--json", status=2)) == found
+
+
+def test_single_values_in_a_vault(people: People) -> None:
+    folder = people.site.folder
+    (folder / "key").write_text("open sesame\n")
+    encrypt = [str(BIN / "ansible-vault"), "encrypt_string", "--vault-password-file", "key", "--name", "bmc_password"]
+    done = subprocess.run([*encrypt, PASSWORD], cwd=folder, check=True, capture_output=True, text=True)
+    (folder / "s.yml").write_text(f"bmc_username: {USER}\n{done.stdout}")
+    ours = ["scan", "n1", *people.fleet, "--secrets", "s.yml"]
+    people.bmc(*ours, "--vault-password-file", "key", status=0)
+    assert "s.yml: cannot be decrypted; give its password with" in people.bmc(*ours, status=1).stderr
+
+
 def test_secrets_in_a_vault(people: People) -> None:
     folder = people.site.folder
     (folder / "key").write_text("open sesame\n")

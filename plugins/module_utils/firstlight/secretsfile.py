@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
-from ansible.parsing.vault import AnsibleVaultError, get_file_vault_secret
+from ansible.parsing.vault import AnsibleVaultError, VaultSecretsContext, get_file_vault_secret
 
 from .errors import InputError
 
@@ -27,6 +27,11 @@ def vault_loader(password_files: list[str]) -> DataLoader:
             raise InputError(f"the vault's password cannot be read: {_first_line(error)}", name) from None
         secrets.append(("default", secret))
     loader.set_vault_secrets(secrets)
+    context = VaultSecretsContext.current(optional=True)  # for single values that are vaulted
+    if context is None:
+        VaultSecretsContext.initialize(VaultSecretsContext(secrets))
+    else:
+        context.secrets = secrets
     return loader
 
 

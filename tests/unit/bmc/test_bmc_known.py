@@ -7,8 +7,17 @@ import time
 
 import pytest
 
-from firstlight.bmc.hardware import Hardware, Record
-from firstlight.bmc.known import age, from_entries, is_fresh, limited_to, merge, not_asked, to_entries
+from firstlight.bmc.hardware import Gpu, Hardware, Record
+from firstlight.bmc.known import (
+    age,
+    before_it_changed,
+    from_entries,
+    is_fresh,
+    limited_to,
+    merge,
+    not_asked,
+    to_entries,
+)
 from firstlight.bmc.progress import Progress
 from firstlight.sitefiles import Fleet, PlannedHost
 
@@ -52,11 +61,14 @@ def test_whom_a_limit_means_at_most(limit: str | None, hosts: set[str] | None) -
 
 def test_entries_come_back() -> None:
     known = {"n1": record(hardware=Hardware(model="x")), "n2": record("n2", "unreachable")}
-    assert from_entries(FLEET, to_entries(FLEET, known)) == known
+    previous = {"n1": record(hardware=Hardware(model="y")), "n3": None}
+    entries = to_entries(FLEET, known, previous)
+    assert from_entries(FLEET, entries) == known
+    assert from_entries(FLEET, entries, "previous") == {"n1": previous["n1"]}
 
 
 def test_entries_of_another_address_or_of_nonsense_are_worth_nothing() -> None:
-    entries = to_entries(FLEET, {"n1": record()})
+    entries = to_entries(FLEET, {"n1": record()}, {})
     moved = Fleet("test", [PlannedHost("n1", "r", 1, "10.0.0.99", "xe9680")])
     assert from_entries(moved, entries) == {}
     for nonsense in (None, 3, [], {"n1": 3}, {"n1": {"bmc": "10.0.0.1 port 443", "record": {"condition": "fine"}}}):
@@ -70,6 +82,21 @@ def test_a_failure_keeps_the_last_good_hardware() -> None:
     assert merge(bad, merged).hardware == good.hardware
     assert merge(good, merged) == good
     assert merge(bad, None) == bad
+
+
+def test_what_was_before_parts_changed_is_kept() -> None:
+    """A GPU that vanished between two answers is still missed at the third."""
+    eight = record(hardware=Hardware(gpus=[Gpu(str(n)) for n in range(8)]))
+    seven = record(hardware=Hardware(gpus=[Gpu(str(n)) for n in range(7)]))
+    gone = record(condition="unreachable")
+    assert before_it_changed(eight, None, None) is None
+    assert before_it_changed(eight, eight, None) is None
+    assert before_it_changed(seven, eight, None) is eight
+    assert before_it_changed(seven, seven, eight) is eight
+    assert before_it_changed(gone, seven, eight) is eight
+    assert before_it_changed(seven, merge(gone, eight), None).hardware == eight.hardware
+    old = record(hardware=eight.hardware, seconds_ago=31 * 86400)
+    assert before_it_changed(seven, seven, old) is None
 
 
 def test_ages() -> None:

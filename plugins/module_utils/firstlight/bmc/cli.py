@@ -88,7 +88,7 @@ def show(options: argparse.Namespace) -> int:
     source = _source(options)
     host = planned(source.fleet, options.host)
     records = _ask(source, [host.name]) if options.ask else source.known()
-    (view,) = tables.host_views(source.fleet, records, source.profiles, [host.name])
+    (view,) = tables.host_views(source.fleet, records, source.profiles, [host.name], source.previous)
     _print(options, view, tables.host_page(view, records[host.name]))
     return WELL if tables.is_well(view) else ILL
 
@@ -103,19 +103,23 @@ def watch(options: argparse.Namespace) -> int:
     every = max(options.every, 5.0)
 
     def table(title: str) -> Any:
-        return tables.fleet_table(tables.host_views(source.fleet, records, source.profiles, names), title)
+        return tables.fleet_table(
+            tables.host_views(source.fleet, records, source.profiles, names, source.previous), title
+        )
 
     _prepare(source, names)
     rounds = 0
     with Live(table("asking"), console=console, auto_refresh=console.is_terminal, refresh_per_second=2) as live:
-        last = 0.0
+        not_before = 0.0
 
         def on_record(record: Record) -> None:
-            nonlocal last
+            nonlocal not_before
             records[record.name] = record
-            if console.is_terminal and time.monotonic() - last > 0.5:  # 500 rows cost more than a BMC's answer
-                last = time.monotonic()
+            if console.is_terminal and time.monotonic() > not_before:
+                started = time.monotonic()
                 live.update(table("asking"))
+                # judging 500 hosts takes longer than a BMC's answer, and the BMCs wait meanwhile
+                not_before = time.monotonic() + max(0.5, 10 * (time.monotonic() - started))
 
         try:
             while not options.rounds or rounds < options.rounds:
@@ -128,7 +132,7 @@ def watch(options: argparse.Namespace) -> int:
                 live.update(table(f"round {rounds} at {clock}, every {every:g} s, Ctrl-C ends"), refresh=True)
         except KeyboardInterrupt:
             pass  # how a watch ends
-    views = tables.host_views(source.fleet, records, source.profiles, names)
+    views = tables.host_views(source.fleet, records, source.profiles, names, source.previous)
     return WELL if all(map(tables.is_well, views)) else ILL
 
 
@@ -205,7 +209,7 @@ def _names(source: Source, wanted: list[str]) -> list[str]:
 
 
 def _tell(options: argparse.Namespace, source: Source, records: dict[str, Record], names: list[str]) -> int:
-    views = tables.host_views(source.fleet, records, source.profiles, names)
+    views = tables.host_views(source.fleet, records, source.profiles, names, source.previous)
     _print(options, tables.as_json(source.fleet, views), tables.fleet_table(views))
     return WELL if all(map(tables.is_well, views)) else ILL
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..sitefiles import Fleet, PlannedHost
 from . import hardware
-from .hardware import Record
+from .hardware import Hardware, Record
 
 REFUSED = ("auth_failed", "blocked")
 # Of kept records. Changes whenever a part of Hardware does: a part that was not looked for then is not missing now.
@@ -24,6 +24,7 @@ VERSION = hashlib.sha256(
         ]
     ).encode()
 ).hexdigest()[:12]
+REMEMBERED_DAYS = 30
 FRESH_SECONDS = 60  # three wrong passwords in a minute make an iDRAC block the address that they came from
 
 
@@ -57,20 +58,54 @@ def is_fresh(record: Record, seconds: float = FRESH_SECONDS) -> bool:
     return 0 <= age(record) < seconds
 
 
-def to_entries(fleet: Fleet, known: Mapping[str, Record]) -> dict[str, Any]:
-    """Records as plain values, for a cache."""
-    return {h.name: {"bmc": _bmc_of(h), "record": known[h.name].to_dict()} for h in fleet.hosts if h.name in known}
+def before_it_changed(new: Record, old: Record | None, previous: Record | None) -> Record | None:
+    """The last good record with other parts than now: what triage compares with.
+
+    old: the record before this one. previous: what this function said then. Asking again does not forget it, only
+    REMEMBERED_DAYS do: by then somebody knows that a part was replaced.
+    """
+    if old and old.hardware and new.hardware and not new.stale and _parts_of(old.hardware) != _parts_of(new.hardware):
+        return old
+    if previous is None or not 0 <= age(previous) < REMEMBERED_DAYS * 86400:
+        return None
+    return previous
 
 
-def from_entries(fleet: Fleet, entries: Any) -> dict[str, Record]:
-    """Records from a cache, which anybody may have written; those of another BMC address are worth nothing."""
+def updated(new: Record, old: Record | None, previous: Record | None) -> tuple[Record, Record | None]:
+    """What is known after an answer: merge and before_it_changed of it."""
+    return merge(new, old), before_it_changed(new, old, previous)
+
+
+def _parts_of(told: Hardware) -> tuple[Any, ...]:
+    parts = (told.nics, told.gpus, told.drives, told.psus, told.dimms, told.fans)
+    macs = [(nic.id, nic.mac) for nic in told.nics]
+    return told.service_tag, told.board_serial, macs, [[part.id for part in kind] for kind in parts]
+
+
+def to_entries(fleet: Fleet, known: Mapping[str, Record], previous: Mapping[str, Record | None]) -> dict[str, Any]:
+    """Records, and those of before_it_changed, as plain values for a cache."""
+    entries: dict[str, Any] = {}
+    for host in fleet.hosts:
+        if host.name in known:
+            entries[host.name] = {"bmc": _bmc_of(host), "record": known[host.name].to_dict()}
+            before = previous.get(host.name)
+            if before:
+                entries[host.name]["previous"] = before.to_dict()
+    return entries
+
+
+def from_entries(fleet: Fleet, entries: Any, key: str = "record") -> dict[str, Record]:
+    """Records from a cache, which anybody may have written; those of another BMC address are worth nothing.
+
+    key: "record", or "previous" for those of before_it_changed.
+    """
     known: dict[str, Record] = {}
     for host in fleet.hosts:
         entry = entries.get(host.name) if isinstance(entries, Mapping) else None
         if not isinstance(entry, Mapping) or entry.get("bmc") != _bmc_of(host):
             continue
         try:
-            known[host.name] = dataclasses.replace(Record.from_dict(entry.get("record")), name=host.name)
+            known[host.name] = dataclasses.replace(Record.from_dict(entry.get(key)), name=host.name)
         except (TypeError, ValueError):
             continue  # written by another version, or by hand
     return known

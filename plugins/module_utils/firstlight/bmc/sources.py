@@ -19,7 +19,7 @@ from ..profile import Profile
 from ..sitefiles import Fleet, PlannedHost, load_fleet, load_profiles
 from .discover import discover
 from .hardware import Record
-from .known import REFUSED, VERSION, from_entries, is_fresh, merge, not_asked, to_entries
+from .known import REFUSED, VERSION, from_entries, is_fresh, not_asked, to_entries, updated
 from .pool import Target
 
 OnRecord = Callable[[Record], None]
@@ -33,6 +33,11 @@ class Source(Protocol):
 
     fleet: Fleet
     profiles: dict[str, Profile]
+
+    @property
+    def previous(self) -> dict[str, Record | None]:
+        """See known.before_it_changed; there after known() or scan()."""
+        ...
 
     @property
     def ca_file(self) -> str: ...
@@ -71,6 +76,7 @@ class FleetSource:
         self._vault_password_files = vault_password_files
         self._deadline = deadline
         self._credentials: Credentials | None = None
+        self.previous: dict[str, Record | None] = {}
         folder = profiles or PROFILES
         self.profiles = load_profiles(folder) if profiles or folder.is_dir() else {}
         self.fleet = load_fleet(path, None)  # a host of an unknown profile is shown without findings
@@ -87,6 +93,7 @@ class FleetSource:
             stored = json.loads(self._cache().read_text(encoding="utf-8"))
         entries = stored.get("hosts") if isinstance(stored, dict) and stored.get("version") == VERSION else None
         known = from_entries(self.fleet, entries)
+        self.previous = dict(from_entries(self.fleet, entries, "previous"))
         return {h.name: known.get(h.name) or not_asked(h.name, NEVER) for h in self.fleet.hosts}
 
     def to_ask(self, names: Collection[str]) -> set[str]:
@@ -100,7 +107,7 @@ class FleetSource:
             return known
         answers = discover(targets, ca_file=self.ca_file, deadline=self._deadline, on_record=on_record)
         for name, record in answers.items():
-            known[name] = merge(record, known[name])
+            known[name], self.previous[name] = updated(record, known[name], self.previous.get(name))
         self._keep({n: r for n, r in known.items() if r.condition != "not_asked"})
         return known
 
@@ -135,7 +142,7 @@ class FleetSource:
     def _keep(self, known: dict[str, Record]) -> None:
         """Whole or not at all; that it cannot be kept takes nothing from the answer."""
         path = self._cache()
-        content = json.dumps({"version": VERSION, "hosts": to_entries(self.fleet, known)})
+        content = json.dumps({"version": VERSION, "hosts": to_entries(self.fleet, known, self.previous)})
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=path.parent)  # for its owner alone
@@ -175,6 +182,10 @@ class InventorySource:
     @property
     def ca_file(self) -> str:
         return str(self._plugin.ca_file())
+
+    @property
+    def previous(self) -> dict[str, Record | None]:
+        return dict(self._plugin.previous)
 
     def known(self) -> dict[str, Record]:
         return dict(self._plugin.records(refresh="never"))

@@ -23,10 +23,14 @@ _STYLES = {"ok": "green", "not_asked": "dim"}
 
 
 def host_views(
-    fleet: Fleet, records: Mapping[str, Record], profiles: Mapping[str, Profile], names: Collection[str]
+    fleet: Fleet,
+    records: Mapping[str, Record],
+    profiles: Mapping[str, Profile],
+    names: Collection[str],
+    previous: Mapping[str, Record | None] | None = None,
 ) -> list[dict[str, Any]]:
     """Of each of these hosts: its place, its record, and the findings where its profile is known."""
-    twins = triage_fleet(records)
+    twins, before = triage_fleet(records), previous or {}
     members: dict[str, list[str]] = {}
     for host in fleet.hosts:
         members.setdefault(host.profile, []).append(host.name)
@@ -35,7 +39,7 @@ def host_views(
     for host in fleet.hosts:
         if host.name in names:
             profile, record = profiles.get(host.profile), records[host.name]
-            known = triage(host, record, profile, peers[host.profile]) if profile else []
+            known = triage(host, record, profile, peers[host.profile], before.get(host.name)) if profile else []
             views.append(view_of(host, record, [*known, *twins.get(host.name, [])], profile))
     return views
 
