@@ -97,7 +97,8 @@ class CallbackModule(CallbackBase):
     def v2_runner_on_unreachable(self, result: Any) -> None:
         if self.ledger is not None:
             said = str(result._result.get("msg", "no message"))
-            self._failed(result._host.get_name(), "ssh.unreachable", said, "power_cycle")
+            where = f"SSH at {plain(result._host.vars.get('ansible_host') or result._host.get_name())}"
+            self._failed(result._host.get_name(), "ssh.unreachable", said, "power_cycle", where)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if result._task.action == "fleet_report":
@@ -163,9 +164,9 @@ class CallbackModule(CallbackBase):
             Ledger(real, create=False).copy_to(Ledger(url))
         os.environ[LEDGER] = url
 
-    def _failed(self, host: str, symptom: str, evidence: str, action: str) -> None:
+    def _failed(self, host: str, symptom: str, evidence: str, action: str, locator: str = "") -> None:
         if self.ledger is not None and self.stage and host in self.variables["groups"]["fleet"]:
-            finding = Finding(self.stage, "fail", symptom, evidence=evidence, action=action)
+            finding = Finding(self.stage, "fail", symptom, locator, evidence, action)
             try:
                 # Only of hosts in the stage: with --tags or --start-at-task tasks meet others too.
                 if self.stage in STAGES and self.ledger.begun(self.stage, [host], ended=True):

@@ -266,3 +266,11 @@ def test_processes_that_plan_the_same_new_hosts_at_once_agree(ledger, tmp_path):
         ends.append((planner.wait(60), planner.stderr.read()))
     assert ends == [(0, "")] * 4
     assert len([name for name in ledger.states() if name.startswith("p")]) == 59
+
+
+@pytest.mark.parametrize("told", ["", "x" * 200, "[red]FLB1", "FLB1 {{ x }}", "FLB\n1", "Not Specified"])
+def test_a_text_that_is_no_service_tag_takes_no_history(ledger, told):
+    ledger.end_stage("discover", "n2", [OK])
+    ledger.identify("n2", told)
+    assert story(ledger, "n2")["service_tag"] is None
+    assert story(ledger, "n2")["state"] == "discovered"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -40,6 +41,7 @@ STATE_AFTER = {
     "smoke": "ready",
 }
 STAGES = tuple(STATE_AFTER)
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
 def now() -> str:
@@ -142,7 +144,12 @@ class Ledger:
                 session.flush()
 
     def identify(self, name: str, service_tag: str) -> None:
-        """The BMC of ``name`` said this service tag: the history of that tag is this host's from now on."""
+        """The BMC of ``name`` said this service tag: the history of that tag is this host's from now on.
+
+        A text that can be no service tag is not taken; the history then stays with the name.
+        """
+        if not _TAG.fullmatch(service_tag):
+            return
         with self._transaction() as session:
             host, named = self._find(session, None, service_tag), self._find(session, name, None)
             if named is None or host is named:
