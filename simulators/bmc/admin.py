@@ -91,7 +91,7 @@ async def machine(request: web.Request) -> web.Response:
 
 async def requests(request: web.Request) -> web.Response:
     """GET /machines/NAME/requests: the last requests to this BMC, without anything secret."""
-    return web.json_response(list(_bmc(request).machine.requests))
+    return web.json_response(_bmc(request).machine.recent())
 
 
 async def fault_on(request: web.Request) -> web.Response:

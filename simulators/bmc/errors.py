@@ -109,8 +109,13 @@ def too_many_sessions() -> RedfishError:
     )
 
 
-def not_ready(seconds: int) -> RedfishError:
-    """Return what an iDRAC says in the minutes after its own start; the delay is in the second message."""
+def not_ready(seconds: int, code: str = "SYS518") -> RedfishError:
+    """Return what an iDRAC says in the minutes after its own start, in one of three ways; SYS518 tells the delay."""
+    if code == "SYS446":
+        return internal()
+    if code == "SWC0700":
+        text = "iDRAC is not ready. The configuration values cannot be accessed. Please retry after a few minutes."
+        return RedfishError(400, BMC + "SWC0700", text, severity="Informational")
     return RedfishError(
         503,
         BMC + "SYS518",

@@ -38,7 +38,7 @@ FAULTS: dict[str, dict[str, tuple[float, float, float] | str]] = {
     # when and how it answers
     "slow": {"seconds": (3, 0, 600)},
     "late_answer": {"seconds": (60, 0, 600)},
-    "not_ready": {"seconds": (30, 1, 3600)},
+    "not_ready": {"seconds": (30, 1, 3600), "code": "SYS518"},
     "empty_systems": {},
     "half_answering": {},
     "truncated_json": {"percent": _SOME},
@@ -58,6 +58,7 @@ FAULTS: dict[str, dict[str, tuple[float, float, float] | str]] = {
     "nic_missing": {},
     "no_link": {},
     "cable_in_wrong_port": {},
+    "odd_macs": {},
     "hca_missing": {"hca": _HCA},
     "hca_failed": {"hca": _HCA},
     "hca_no_link": {"hca": _HCA},
@@ -91,6 +92,7 @@ FAULTS: dict[str, dict[str, tuple[float, float, float] | str]] = {
 }
 
 FIRMWARE_COMPONENTS = ("bios", "bmc", "hca", "gpu", "nic", "nvme", "psu")
+_CHOICES = {"component": FIRMWARE_COMPONENTS, "code": ("SYS518", "SWC0700", "SYS446")}
 
 
 class FaultError(ValueError):
@@ -124,8 +126,8 @@ def parameters(name: str, given: dict[str, Any] | None) -> dict[str, Value]:
 def _text(name: str, key: str, value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 100 or not value.isprintable():
         raise FaultError(f"fault {name}: {key} must be a text of 1 to 100 characters, not {value!r}")
-    if key == "component" and value not in FIRMWARE_COMPONENTS:
-        raise FaultError(f"fault {name}: component must be one of {', '.join(FIRMWARE_COMPONENTS)}, not {value!r}")
+    if key in _CHOICES and value not in _CHOICES[key]:
+        raise FaultError(f"fault {name}: {key} must be one of {', '.join(_CHOICES[key])}, not {value!r}")
     return value
 
 

@@ -64,7 +64,7 @@ class Machine:
         self.version: int = private.get("version", 1)  # counts changes; the number in ETags
         self.new = not private
         self.counters: dict[str, int] = {"requests": 0, "writes": 0, "failed_logins": 0} | private.get("counters", {})
-        self.requests: collections.deque[dict[str, Any]] = collections.deque(maxlen=REQUEST_LOG)
+        self.requests: collections.deque[tuple[float, str, str, str, int]] = collections.deque(maxlen=REQUEST_LOG)
         self.phase = "ready"  # or, after a reset of the BMC: away, starting, empty
         self._written: dict[str, Any] | None = None  # what state.json holds, once this process has written it
         self.unsaved = not (self.folder / "bmc.json").exists()
@@ -86,6 +86,10 @@ class Machine:
     def fault_number(self, fault: str, parameter: str) -> int | None:
         """Return which part a fault took, or None when the machine does not have that fault."""
         return int(self.faults[fault][parameter]) if fault in self.faults else None
+
+    def recent(self) -> list[dict[str, Any]]:
+        """Return the last requests to its BMC, the oldest first."""
+        return [dict(zip(("time", "client", "method", "path", "status"), one, strict=True)) for one in self.requests]
 
     def begin(self, fault: str, values: dict[str, faults.Value]) -> None:
         """Write into the event log what a fault that begins leaves there."""

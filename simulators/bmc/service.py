@@ -128,21 +128,15 @@ class Service:
         except web.HTTPException as error:  # a body that is too large
             response = web.Response(status=error.status)
         self._note(machine, request, client, response.status)
+        if response.status == 401 and machine.vendor == "dell-idrac8":
+            return await wire.endless(request, response)
         if request.method == "GET" and response.status == 200 and machine.faults and wire.any_of(machine):
             return await wire.respond(machine, request, path, response)
         return response
 
     @staticmethod
     def _note(machine: Machine, request: web.BaseRequest, client: str, status: int) -> None:
-        machine.requests.append(
-            {
-                "time": round(time.time(), 3),
-                "client": client,
-                "method": request.method,
-                "path": request.path_qs[:200],
-                "status": status,
-            }
-        )
+        machine.requests.append((round(time.time(), 3), client, request.method, request.path_qs[:200], status))
 
     @staticmethod
     async def _hang(bmc: Bmc) -> None:
@@ -168,7 +162,8 @@ class Service:
         if path.startswith(kind.sessions):
             return self._sessions(bmc, method, path, kind.sessions)
         if path not in OPEN_PATHS and (machine.has("not_ready") or machine.phase == "starting"):
-            raise errors.not_ready(int(machine.faults.get("not_ready", {}).get("seconds", 30)))
+            fault = machine.faults.get("not_ready", {})
+            raise errors.not_ready(int(fault.get("seconds", 30)), str(fault.get("code", "SYS518")))
         if method in ("GET", "HEAD"):
             return self._get(machine, path, request.query_string)
         if method == "POST" and path in (update.MULTIPART, update.FIRMWARE, update.SIMPLE):

@@ -164,6 +164,7 @@ def function(machine: Machine, name: str, fqdd: str) -> Resource | None:
         return None
     infiniband = fqdd.startswith("InfiniBand.")
     port_path = f"{ADAPTERS}/{name}/NetworkPorts/{port.port}"
+    address = None if machine.has("odd_macs") and not infiniband else port.mac
     oem: dict[str, Any] = {"@odata.type": "#DellOem.v1_3_0.DellOemResources"}
     if infiniband:
         oem["DellInfiniBand"] = {
@@ -191,7 +192,7 @@ def function(machine: Machine, name: str, fqdd: str) -> Resource | None:
     return head(path, "NetworkDeviceFunction", "v1_9_0", "NetworkDeviceFunction") | {
         "AssignablePhysicalPorts": [ref(port_path)],
         "AssignablePhysicalPorts@odata.count": 1,
-        "Ethernet": {"MACAddress": port.mac, "MTUSize": None, "PermanentMACAddress": port.mac, "VLAN": {}},
+        "Ethernet": {"MACAddress": address, "MTUSize": None, "PermanentMACAddress": address, "VLAN": {}},
         "FibreChannel": {},
         "Links": {"PhysicalPortAssignment": ref(port_path)},
         "NetDevFuncCapabilities": [] if infiniband else ["Disabled", "Ethernet"],

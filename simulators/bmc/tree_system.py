@@ -226,6 +226,10 @@ def system_settings(machine: Machine) -> Resource:
     }
 
 
+# The fault "odd_macs": interfaces whose address is none, and how the boot NIC's own is written then.
+_ODD = {"FC.Slot.40-1": "21:00:F4:E9:00:00:00:01", "NIC.Slot.41-1-1": "00:00:00:00:00:00", "NIC.Slot.42-1-1": ""}
+
+
 @resource(f"{SYSTEM}/EthernetInterfaces")
 def ethernet_interfaces(machine: Machine) -> Resource:
     """The Ethernet ports; InfiniBand ports are not among them on a Dell."""
@@ -234,13 +238,21 @@ def ethernet_interfaces(machine: Machine) -> Resource:
         f"{SYSTEM}/EthernetInterfaces",
         "EthernetInterface",
         "System Ethernet Interface Collection",
-        [nic.fqdd for nic in parts.nics(machine)],
+        [nic.fqdd for nic in parts.nics(machine)] + (list(_ODD) if machine.has("odd_macs") else []),
     )
 
 
 @resource(f"{SYSTEM}/EthernetInterfaces/*")
 def ethernet_interface(machine: Machine, fqdd: str) -> Resource | None:
     """One Ethernet port."""
+    odd = machine.has("odd_macs")
+    if odd and fqdd in _ODD:
+        path = f"{SYSTEM}/EthernetInterfaces/{fqdd}"
+        return head(path, "EthernetInterface", "v1_9_0", "System Ethernet Interface") | {
+            "MACAddress": _ODD[fqdd],
+            "PermanentMACAddress": _ODD[fqdd],
+            "Status": dict(OK),
+        }
     for nic in parts.nics(machine):
         if nic.fqdd == fqdd:
             path = f"{SYSTEM}/EthernetInterfaces/{fqdd}"
@@ -258,9 +270,9 @@ def ethernet_interface(machine: Machine, fqdd: str) -> Resource | None:
                 "InterfaceEnabled": True,
                 "LinkStatus": "LinkUp" if up else "LinkDown",
                 "Links": {"Chassis": ref(CHASSIS)},
-                "MACAddress": nic.mac,
+                "MACAddress": nic.mac.replace(":", "-") if odd else nic.mac,
                 "MTUSize": None,
-                "PermanentMACAddress": nic.mac,
+                "PermanentMACAddress": nic.mac.replace(":", "-") if odd else nic.mac,
                 "SpeedMbps": 25000 if up else 0,
                 "Status": dict(OK),
                 "UefiDevicePath": "PciRoot(0x0)/Pci(0x1C,0x5)/Pci(0x0,0x0)",

@@ -89,6 +89,16 @@ async def respond(machine: Machine, request: web.BaseRequest, path: str, respons
     return response
 
 
+async def endless(request: web.BaseRequest, response: web.Response) -> web.StreamResponse:
+    """Send a refusal as iDRAC8 does: its body never comes to an end."""
+    stream = web.StreamResponse(status=response.status, headers={"Content-Type": "text/html"})
+    stream.enable_chunked_encoding()
+    await stream.prepare(request)
+    if request.transport is not None:
+        request.transport.close()
+    return stream
+
+
 def _endless(size: int) -> Any:
     head, block = b'{"Members": [], "Padding": "', b"A" * 262_144
     yield head

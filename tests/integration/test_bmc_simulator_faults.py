@@ -152,6 +152,13 @@ def test_busy_has_no_session_left(lab: BmcLab) -> None:
     assert call(lab, "GET", SYSTEM).status_code == 200
 
 
+@pytest.mark.parametrize(("code", "status"), [("SYS518", 503), ("SWC0700", 400), ("SYS446", 500)])
+def test_three_ways_to_say_not_ready(lab: BmcLab, code: str, status: int) -> None:
+    lab.fault("n1", "not_ready", code=code)
+    response = call(lab, "GET", SYSTEM)
+    assert (response.status_code, f".{code}" in response.text) == (status, True)
+
+
 # --- how it answers
 
 
@@ -244,6 +251,16 @@ def test_identity(lab: BmcLab) -> None:
 def call_other(lab: BmcLab, path: str) -> dict[str, Any]:
     url = f"https://{lab.address(2)}:{lab.port}{path}"
     return dict(requests.get(url, auth=(USER, PASSWORD), verify=lab.ca_file, timeout=5).json())
+
+
+def test_addresses_that_are_none(lab: BmcLab) -> None:
+    lab.fault("n1", "odd_macs")
+    macs = {port["Id"]: port["MACAddress"] for port in get(lab, f"{SYSTEM}/EthernetInterfaces{EXPAND}")["Members"]}
+    assert macs["NIC.Embedded.1-1-1"] == "70-B5-E8-00-00-04"
+    others = sorted(address for name, address in macs.items() if ".Embedded." not in name)
+    assert others == ["", "00:00:00:00:00:00", "21:00:F4:E9:00:00:00:01"]
+    function = f"{CHASSIS}/NetworkAdapters/NIC.Embedded.1/NetworkDeviceFunctions/NIC.Embedded.1-1-1"
+    assert get(lab, function)["Ethernet"]["MACAddress"] is None
 
 
 def test_cables_and_adapters(lab: BmcLab) -> None:

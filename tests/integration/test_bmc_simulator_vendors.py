@@ -229,6 +229,14 @@ def test_idrac8_has_its_sessions_elsewhere_and_no_gpus_among_the_processors(lab:
     bmc.logout()
 
 
+def test_the_body_of_an_idrac8s_refusal_never_ends(lab: BmcLab) -> None:
+    url = f"https://{lab.address(VENDORS['dell-idrac8'])}:{lab.port}{ROOT}/Systems"
+    response = requests.get(url, verify=lab.ca_file, timeout=5, stream=True)
+    assert response.status_code == 401
+    with pytest.raises(requests.exceptions.ChunkedEncodingError):
+        assert response.content is None
+
+
 def test_idrac10_has_power_and_cooling_in_the_newer_form_only(lab: BmcLab) -> None:
     bmc = connect(lab, "dell-idrac10")
     chassis = bmc.get(f"{ROOT}/Chassis/System.Embedded.1").dict
