@@ -6,6 +6,11 @@ BIN := .venv/bin
 # how many simulated servers "make lab" starts
 FLEET ?=
 PYTEST := $(BIN)/python -m pytest -q
+# tests side by side, a file at a time: every file has addresses of its own
+JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
+SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
+# hundreds of short Python programs: let each find the bytecode of the one before
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup lab lab-down lab-status test lint unit integration molecule e2e bench clean
 
@@ -42,10 +47,10 @@ lint: setup  ## ruff, mypy, yamllint, ansible-lint
 	@scripts/lint
 
 unit: setup  ## tests of one part each
-	$(PYTEST) tests/unit
+	$(PYTEST) $(SIDE_BY_SIDE) tests/unit
 
 integration: setup  ## tests of the plugins and playbooks against the simulators (needs root or sudo)
-	$(PYTEST) tests/integration
+	$(PYTEST) $(SIDE_BY_SIDE) tests/integration
 
 molecule: setup  ## every role in containers of Debian 12 and 13
 	scripts/molecule-all
