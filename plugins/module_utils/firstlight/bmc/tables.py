@@ -58,6 +58,7 @@ def view_of(host: PlannedHost, record: Record, findings: list[Finding], profile:
         "profile_known": profile is not None,
         "service_tag": (record.hardware.service_tag if record.hardware else "") or host.service_tag,
         "pxe_mac": (nic.mac if nic else None) or host.mac,
+        "well": record.condition == "ok" and not record.stale and not blocking(findings),
         "action": highest_action(findings),
         "findings": [finding.to_dict() for finding in findings],
         **told,
@@ -66,7 +67,7 @@ def view_of(host: PlannedHost, record: Record, findings: list[Finding], profile:
 
 def is_well(view: Mapping[str, Any]) -> bool:
     """True when the BMC answered and no finding says no."""
-    return view["condition"] == "ok" and not view["stale"] and not _reasons(view)
+    return bool(view["well"])
 
 
 def as_json(fleet: Fleet, views: list[dict[str, Any]]) -> dict[str, Any]:
@@ -177,7 +178,7 @@ def summary(views: list[dict[str, Any]]) -> str:
 
 
 def _reasons(view: Mapping[str, Any]) -> list[Finding]:
-    return blocking(Finding.from_dict(f) for f in view["findings"])
+    return [] if view["well"] else blocking(Finding.from_dict(f) for f in view["findings"])
 
 
 def _first(view: Mapping[str, Any]) -> str:
