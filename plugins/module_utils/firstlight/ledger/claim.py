@@ -30,7 +30,7 @@ class Claims:
         """Claim all of these hosts or none; FirstlightError says who has which."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)  # less the umask, as the ledger
         except OSError as error:
             raise FirstlightError(f"{self._path} cannot be opened: {error.strerror}") from None
         busy: dict[str, int] = {}
