@@ -299,6 +299,7 @@ def test_capture_of_a_bmc_that_refuses(people: People) -> None:
     people.site.lab.fault("n3", "wrong_password")
     done = people.bmc("capture", "n3", "tree", *people.fleet, status=1, **people.login())
     assert re.search(r"^bmc: n3, BMC 127\.\S+: auth_failed: ", done.stderr, re.MULTILINE)
+    assert not (people.site.folder / "tree").exists()
 
 
 def test_the_script_starts(people: People) -> None:

@@ -16,7 +16,7 @@ from .errors import AuthFailed, Blocked, BmcError, TimedOut, Unreachable
 from .fetch import read_tree
 from .pool import Target, run
 from .pseudonyms import Pseudonyms
-from .treefiles import is_writable_path, write_tree
+from .treefiles import NOTES, is_writable_path, write_tree
 
 CAPTURE_SECONDS = 300.0
 MAX_RESOURCES = 3000
@@ -102,14 +102,20 @@ def capture(
     Raises a BmcError when it does not answer, InputError when the folder is not new.
     """
     folder = Path(folder)
+    is_new = not folder.exists()
     write_tree(folder, {}, {})  # shows now whether it can be written
-    (folder / "firstlight-capture.json").unlink()
-    outcome = run([target], lambda client: crawl(client, seconds), ca_file=ca_file, workers=1, deadline=seconds)
-    result = outcome[target.name]
-    if result.error:
-        raise result.error
-    raw: RawTree = result.value
-    return raw, write(raw, folder, target)
+    (folder / NOTES).unlink()
+    try:
+        outcome = run([target], lambda client: crawl(client, seconds), ca_file=ca_file, workers=1, deadline=seconds)
+        result = outcome[target.name]
+        if result.error:
+            raise result.error
+        raw: RawTree = result.value
+        return raw, write(raw, folder, target)
+    except FirstlightError:
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
 
 
 def write(raw: RawTree, folder: Path | str, target: Target) -> int:

@@ -55,14 +55,15 @@ _ATTEMPTS = 5
 class Pseudonyms:
     """Pseudonyms for one capture.
 
-    secret_values: what must not be left anywhere, e.g. the password that was used. addresses: IP addresses that are
+    secret_values: what must not be left anywhere, e.g. the password that was used (not below 4 characters: those
+    stand everywhere). addresses: IP addresses that are
     replaced wherever they stand. user_names: replaced in texts and where a user name belongs.
     """
 
     def __init__(
         self, secret_values: Iterable[str] = (), addresses: Iterable[str] = (), user_names: Iterable[str] = ()
     ) -> None:
-        self._secrets = {value for value in secret_values if value}
+        self._secrets = {value for value in secret_values if len(value) >= 4}
         self._ips = {value for value in addresses if value}
         self._users = {value for value in user_names if value}
         self._serials: set[str] = set()  # upper case, replaced wherever they stand
@@ -152,12 +153,12 @@ class Pseudonyms:
         if not digits and (not value.isupper() or len(value) < 6):
             return  # a word that has strayed into the place of a serial number
         anywhere = digits and len(value) >= (6 if letters else 8)
-        (self._serials if anywhere else self._words).add(value.upper())
+        (self._serials if anywhere else self._words).add(_upper(value))
 
     def _add_host(self, value: str) -> None:
         for part in {value, value.partition(".")[0]}:
             if _is_identity(part) and len(part) >= 4 and not _addresses(part):
-                self._words.add(part.upper())
+                self._words.add(_upper(part))
 
     def _pattern(self) -> re.Pattern[str] | None:
         """Finds all that was collected, longest first."""
@@ -197,7 +198,7 @@ class Pseudonyms:
             return text
         if _SECRET_KEY.search(key):
             return REMOVED
-        if _SERIAL_KEY.search(key) and text.strip().upper() in self._words:
+        if _SERIAL_KEY.search(key) and _upper(text.strip()) in self._words:
             return self._like(text.strip())
         if _USER_KEY.search(key):
             return self._named("user", text.strip())
@@ -218,16 +219,16 @@ class Pseudonyms:
         if found in self._secrets:
             return REMOVED
         digits = re.sub(r"[.:-]", "", found).upper()
-        if digits in self._octets and found.upper() not in self._serials:
+        if digits in self._octets and _upper(found) not in self._serials:
             made = iter(self._like(digits, keep=6))
             return "".join(_cased(next(made), c, found) if c.isalnum() else c for c in found)
-        if found.upper() in self._secrets or found.upper() not in self._serials | self._words:
+        if _upper(found) not in self._serials | self._words:
             return REMOVED  # a secret in another case
         return self._like(found)
 
     def _like(self, text: str, keep: int = 0) -> str:
         """The pseudonym of a text: as long, digits for digits, letters for letters; ``keep`` characters stay."""
-        name = text.upper()
+        name = _upper(text)
         if name not in self._made:
             taken = set(self._made.values()) | self._serials | self._words | self._octets
             for attempt in range(1000):
@@ -261,7 +262,9 @@ class Pseudonyms:
         return self._made[name]
 
     def _digest(self, text: str) -> bytes:
-        return b"".join(hmac.digest(self._key, f"{n}/{text}".encode(), hashlib.sha256) for n in range(8))
+        return b"".join(
+            hmac.digest(self._key, f"{n}/{text}".encode("utf-8", "surrogatepass"), hashlib.sha256) for n in range(8)
+        )
 
 
 def _walk(value: Any, visit: Callable[[str, Any], None], key: str = "") -> None:
@@ -308,6 +311,11 @@ def _spellings(digits: str) -> str:
     fours = [digits[i : i + 4] for i in range(0, len(digits), 4)]
     forms = [r"[:-]?".join(pairs)]
     return "|".join([*forms, r"\.".join(fours)] if len(digits) == 12 else forms)
+
+
+def _upper(text: str) -> str:
+    """In upper case and of the same length, which some letters outside ASCII would not keep."""
+    return "".join(c.upper() if len(c.upper()) == 1 else c for c in text)
 
 
 def _longest(values: Iterable[str]) -> list[str]:

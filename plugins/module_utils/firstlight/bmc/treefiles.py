@@ -82,7 +82,7 @@ def is_writable_path(path: str) -> bool:
     return (
         _is_path(path)
         and len(parts) <= 32
-        and all(part and part not in (".", "..") and len(part.encode()) <= 200 for part in parts)
+        and all(part and part not in (".", "..", "index.json") and len(part.encode()) <= 200 for part in parts)
         and not set(path) & set('\0\\?*|<>"')
     )
 
