@@ -41,7 +41,11 @@ class RedfishError(Exception):
         if self.also is not None:
             entries.append(self.also.entry)
         if not dell:
-            entries = [entry | {"MessageId": _standard(entry["MessageId"])} for entry in entries]
+            entries = [
+                entry
+                | {"MessageId": _standard(entry["MessageId"]), "Message": entry["Message"].replace("iDRAC", "The BMC")}
+                for entry in entries
+            ]
         return {
             "error": {
                 "@Message.ExtendedInfo": entries,
