@@ -347,6 +347,25 @@ def test_what_could_not_be_read_is_unknown_and_not_missing(profile: Profile) -> 
     assert not verdict(findings).ready
 
 
+@pytest.mark.parametrize("instead", [None, {}, "none", 0, [None], [[]]])
+@pytest.mark.parametrize(
+    ("path", "key", "symptom"),
+    [
+        (f"{trees.SYSTEM}/Storage/CPU.1", "Drives", "nvme.missing"),
+        (f"{trees.CHASSIS}/Thermal", "Fans", "fan.missing"),
+        (trees.SYSTEM, "Processors", "gpu.missing"),
+        (trees.SYSTEM, "Memory", "dimm.missing"),
+        (trees.CHASSIS, "NetworkAdapters", "hca.missing"),
+    ],
+)
+def test_what_stands_where_a_list_or_link_belongs_accuses_no_part(
+    path: str, key: str, symptom: str, instead: Any, profile: Profile
+) -> None:
+    tree = trees.changed(trees.xe9680(), path, **{key: instead})
+    found = bad(triage(PLANNED, record_of(tree), profile))
+    assert [(f.status, f.symptom) for f in found] == [("unknown", symptom)]
+
+
 def test_peers_tell_which_slot_is_missing(profile: Profile) -> None:
     records = {
         "n1": record_of(trees.without(trees.xe9680(1), GPUS, "Video.Slot.21-1")),

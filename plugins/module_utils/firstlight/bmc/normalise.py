@@ -77,7 +77,14 @@ def normalise(
         bios=_bios(vendor, resource(tree, link(system, "Bios"))),
         inventory_time=vendor.inventory_time(system) or None,
         bmc_clock_skew_seconds=skew,
-        unread=sorted({*unread, *vendor.incomplete(system), *_doubtful(vendor, unread, processors)}),
+        unread=sorted(
+            {
+                *unread,
+                *vendor.incomplete(system),
+                *_doubtful(vendor, unread, processors),
+                *_spoilt(tree, system, chassis, controllers),
+            }
+        ),
     )
 
 
@@ -92,6 +99,28 @@ def _doubtful(vendor: Vendor, unread: Collection[str], processors: list[Node]) -
     if vendor.name != "dell" and {"nics", "hcas"}.intersection(unread):
         found += ["nics", "hcas"]
     return found
+
+
+def _spoilt(tree: Tree, system: Node, chassis: Node, controllers: list[Node]) -> list[str]:
+    """Parts whose list or link is null, or something else: they were read, and say nothing all the same."""
+    power, thermal = resource(tree, link(chassis, "Power")), resource(tree, link(chassis, "Thermal"))
+    lists = [("psus", power, "PowerSupplies"), ("thermal", thermal, "Fans"), ("thermal", thermal, "Temperatures")]
+    lists += [("drives", controller, "Drives") for controller in controllers]
+    found = [part for part, node, key in lists if key in node and not _is_list(node[key])]
+    found += [part for part, node, key in _links(system, chassis) if key in node and not link(node, key)]
+    bios = resource(tree, link(system, "Bios"))
+    return [*found, "bios"] if bios and not isinstance(bios.get("Attributes", {}), dict) else found
+
+
+def _links(system: Node, chassis: Node) -> list[tuple[str, Node, str]]:
+    keys = (("nics", "EthernetInterfaces"), ("gpus", "Processors"), ("drives", "Storage"), ("dimms", "Memory"))
+    found = [(part, system, key) for part, key in (*keys, ("bios", "Bios"))]
+    return [*found, ("hcas", chassis, "NetworkAdapters"), ("psus", chassis, "Power"), ("thermal", chassis, "Thermal")]
+
+
+def _is_list(value: Any) -> bool:
+    """A list of mappings, or the link of a collection."""
+    return all(isinstance(entry, dict) for entry in value) if isinstance(value, list) else bool(link(value))
 
 
 def _gib(system: Node) -> float | None:
