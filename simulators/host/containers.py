@@ -26,6 +26,9 @@ INSTALLATION = "firstlight.installation"  # label: which installation this conta
 STOP_SECONDS = 3
 COMMAND_SECONDS = 300
 BUILD_SECONDS = 1800
+INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_PER_SERVER = 12  # ten were seen with Docker and the exporters running
+INOTIFY_SPARE = 32
 
 
 def podman(*words: str, timeout: float = COMMAND_SECONDS, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -62,6 +65,33 @@ def build_image(image: str) -> str:
            "-f", str(RECIPE / "Containerfile"), str(RECIPE), timeout=BUILD_SECONDS)  # fmt: skip
     podman("image", "prune", "-f", check=False)
     return base
+
+
+def make_room(servers: int, limit_file: Path = INOTIFY_LIMIT) -> str:
+    """Let the kernel give that many more systemds their inotify instances; returns what was changed, or "".
+
+    The limit counts all containers of this user together; a systemd that gets none ends without a word, or its
+    services do. LabError when it is too low and cannot be raised.
+    """
+    limit, needed = int(limit_file.read_text()), _inotify_instances() + INOTIFY_SPARE + INOTIFY_PER_SERVER * servers
+    if limit >= needed:
+        return ""
+    try:
+        limit_file.write_text(f"{needed}\n")
+    except OSError:
+        raise LabError(f"fs.inotify.max_user_instances is {limit}, {servers} servers need {needed}: raise it") from None
+    return f"fs.inotify.max_user_instances raised from {limit} to {needed}, until this machine's next start"
+
+
+def _inotify_instances() -> int:
+    """How many the processes of all users have now."""
+    count = 0
+    for folder in Path("/proc").glob("[0-9]*/fd"):
+        try:
+            count += sum(str(entry.readlink()) == "anon_inode:inotify" for entry in folder.iterdir())
+        except OSError:
+            continue  # a process that just ended
+    return count
 
 
 def make_network(lab: Lab) -> None:

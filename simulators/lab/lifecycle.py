@@ -44,6 +44,8 @@ def _up(lab_dir: Path, inventory_dir: Path, fleet: int | None, block: int, fresh
     if not alive:
         containers.remove_all(lab)
         _forget(lab_dir)
+        if raised := containers.make_room(len(lab["machines"])):
+            _say(raised)
     containers.make_network(lab)
     bmcs = [(machine["bmc_address"], lab["bmc"]["port"]) for machine in lab["machines"] if not _silent(machine)]
     listeners = {

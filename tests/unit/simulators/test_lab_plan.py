@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,7 +12,9 @@ from firstlight.profile import Profile
 from firstlight.sitefiles import load_fleet
 from simulators import lab_files
 from simulators.bmc import faults
+from simulators.host import containers
 from simulators.lab import plan
+from simulators.lab_files import LabError
 
 SECRET = plan.new_secrets()
 
@@ -73,3 +76,21 @@ def test_the_product_reads_the_fleet_file(tmp_path) -> None:
 def test_secrets_differ_every_time_and_the_key_has_maas_own_form() -> None:
     assert plan.new_secrets() != SECRET
     assert len(SECRET["maas_api_key"].split(":")) == 3
+
+
+def test_room_for_many_servers_is_made_only_when_needed(tmp_path):
+    limit = tmp_path / "max_user_instances"
+    limit.write_text("1000000\n")
+    assert containers.make_room(24, limit) == ""
+    limit.write_text("10\n")
+    assert "raised from 10 to" in containers.make_room(24, limit)
+    assert int(limit.read_text()) >= 24 * 10
+    assert containers.make_room(1, limit) == ""
+
+
+def test_room_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
+    limit = tmp_path / "max_user_instances"
+    limit.write_text("10\n")
+    monkeypatch.setattr(Path, "write_text", lambda *_: (_ for _ in ()).throw(PermissionError()))
+    with pytest.raises(LabError, match="max_user_instances is 10, 24 servers need"):
+        containers.make_room(24, limit)
