@@ -205,12 +205,15 @@ class CallbackModule(CallbackBase):
         sys.exit(status)
 
 
-def _one_line(error: Exception) -> str:
-    """The error's text, and for one of Ansible's own the file and line that it shows apart."""
-    context = getattr(error, "_formatted_source_context", None) or ""
-    origin = re.match(r"Origin: (.+)", context)
+def _one_line(error: BaseException) -> str:
+    """The error's text, and for one of Ansible's own the file and line, which it shows apart."""
     said = " ".join(str(error).split())
-    return f"{origin[1]}: {said}" if origin else said
+    cause: BaseException | None = error
+    while cause is not None:  # a vars plugin raises anew what it met
+        if origin := re.match(r"Origin: (.+)", getattr(cause, "_formatted_source_context", None) or ""):
+            return f"{origin[1]}: {said}"
+        cause = cause.__cause__ or cause.__context__
+    return said
 
 
 def _report_is_asked_for() -> bool:
