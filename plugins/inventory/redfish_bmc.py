@@ -328,7 +328,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         prefix = "sqlite:///"
         if url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists():
             return {}  # the first run writes it; reading an inventory does not
-        return dict(Ledger(url).states())
+        return dict(Ledger(url, create=False).states())
 
     def _ledger_url(self) -> str | None:
         option = self.get_option("ledger")

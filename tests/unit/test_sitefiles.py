@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import firstlight
 from firstlight.errors import InputError
-from firstlight.profile import Profile
+from firstlight.profile import LIMITS, Profile
 from firstlight.sitefiles import load_fleet, load_profiles, normal_mac
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +128,29 @@ def test_a_profile(tmp_path: Path) -> None:
 def test_a_wrong_profile(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in PROFILE
     assert profile_error(tmp_path, PROFILE.replace(old, new, 1)) == message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "unknown"),
+    [
+        ("min_bytes: 1000", "min_byte: 1000", "nvme: unknown key 'min_byte'"),
+        ("  model: H100", "  modell: H100", "gpus: unknown key 'modell'"),
+        ("disk_used_percent", "disk_use_percent", "limits: unknown key 'disk_use_percent'"),
+    ],
+)
+def test_a_misspelt_key_within_a_part_is_named(tmp_path: Path, old: str, new: str, unknown: str) -> None:
+    assert old in PROFILE
+    assert f": {unknown}; known are " in profile_error(tmp_path, PROFILE.replace(old, new, 1))
+
+
+def test_every_limit_that_is_read_is_known() -> None:
+    library = Path(firstlight.__file__).parent
+    read = {
+        name
+        for path in library.rglob("*.py")
+        for name in re.findall(r'limits?(?:\.get)?\("([a-z_]+)"', path.read_text())
+    }
+    assert read == set(LIMITS)
 
 
 def test_no_profiles(tmp_path: Path) -> None:

@@ -8,6 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict
 
+# every threshold that something reads: a misspelt one would silently never hold
+LIMITS = (
+    "bmc_clock_fail_seconds",
+    "clock_offset_seconds",
+    "clock_skew_seconds",
+    "disk_used_percent",
+    "fan_percent",
+    "inlet_celsius",
+    "inventory_days",
+    "memory_min_bytes",
+    "nvme_wear_percent",
+)
+
 
 @dataclass(frozen=True)
 class Profile:

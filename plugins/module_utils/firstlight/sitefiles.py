@@ -12,13 +12,14 @@ import netaddr
 
 from .csvfile import read_csv
 from .errors import InputError
-from .profile import Profile
+from .profile import LIMITS, Profile
 from .yamlfile import SchemaFile, read_yaml
 
 _COUNT = {"type": "integer", "minimum": 0}
 _SLOTS = {"type": "array", "items": {"type": "string"}, "x-hint": "a list of ids, as the BMC spells them"}
 _PART: dict[str, Any] = {
     "type": "object",
+    "additionalProperties": False,
     "properties": {
         "count": _COUNT,
         "model": {"type": "string"},
@@ -59,7 +60,12 @@ PROFILE_SCHEMA: dict[str, Any] = {
         "nvme": _PART,
         "os_disk": {
             "type": "object",
-            "properties": {"controller": {"type": "string"}, "min_bytes": {"type": "integer", "minimum": 0}},
+            "additionalProperties": False,
+            "properties": {
+                "controller": {"type": "string"},
+                "model": {"type": "string"},
+                "min_bytes": {"type": "integer", "minimum": 0},
+            },
             "required": ["controller"],
         },
         "psus": _PART,
@@ -76,7 +82,11 @@ PROFILE_SCHEMA: dict[str, Any] = {
                 "x-hint": 'a value as the BIOS spells it; words such as "On" and "Off" in quotes',
             },
         },
-        "limits": {"type": "object", "additionalProperties": {"type": "number"}},
+        "limits": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {limit: {"type": "number"} for limit in LIMITS},
+        },
     },
 }
 
