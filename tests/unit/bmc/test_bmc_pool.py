@@ -275,3 +275,9 @@ def test_pace_goes_up_while_calm_and_back_when_slow() -> None:
     for _ in range(30):
         pace.judge(0.5, 0.3)
     assert pace.limit == 100
+    for _ in range(30):
+        pace.judge(0.9, 0.1, starved=True)
+    assert pace.limit == 25
+    for _ in range(30):
+        pace.judge(0.9, 0.1)  # slow, but not for want of CPU: the BMCs are
+    assert pace.limit == 100
