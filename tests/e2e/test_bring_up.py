@@ -209,9 +209,9 @@ def test_a_fault_quarantines_exactly_that_host_and_its_repair_brings_it_back(lab
 
 def test_an_interrupted_run_leaves_its_report(lab, brought_up):
     process = lab.start("site.yml")
-    wait_for(lambda: lab.report()["run"].get("outcome") is None, 60, "the run to begin its report")
+    wait_for(lambda: lab.report()["run"].get("outcome") is None, 240, "the run to begin its report")
     os.kill(process.pid, signal.SIGINT)
-    screen, _ = process.communicate(timeout=60)
+    screen, _ = process.communicate(timeout=240)
     assert lab.report()["run"]["outcome"] == "stopped", screen
     assert "Traceback" not in screen
 
