@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 import urllib.request
@@ -35,6 +36,7 @@ class Lab:
         self.folder = folder
         self.inventory = folder / "inventory"
         self.reports = folder / "reports"
+        self.started: list[subprocess.Popen[str]] = []
         self._site()
         self.environment = {
             **os.environ,
@@ -74,7 +76,7 @@ class Lab:
         return done.stdout
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             ["ansible-playbook", *arguments],
             cwd=REPOSITORY,
             env={**self.environment, **environment},
@@ -83,6 +85,15 @@ class Lab:
             text=True,
             start_new_session=True,
         )
+        self.started.append(process)
+        return process
+
+    def end_runs(self) -> None:
+        """End what a test that failed left running."""
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate(timeout=30)
 
     def play(self, *arguments: str, **environment: str) -> Run:
         """Run a playbook to its end."""
@@ -145,6 +156,7 @@ def lab(tmp_path_factory):
         lab.command("up", "--block", str(BLOCK), "--inventory-dir", str(lab.inventory))
         yield lab
     finally:
+        lab.end_runs()
         lab.command("down")
         shutil.rmtree(folder, ignore_errors=True)
 
