@@ -55,16 +55,22 @@ def build_image(image: str) -> str:
     """Build the servers' image unless it is there as this recipe makes it; returns the name of the base image."""
     base = _engine("image", "base").strip().splitlines()[-1]
     base_id = podman("image", "inspect", "--format", "{{.Id}}", base).stdout.strip()
-    recipe = hashlib.sha256(base_id.encode())
-    for path in sorted(RECIPE.glob("shims/*")) + sorted(RECIPE.glob("units/*")) + [RECIPE / "Containerfile"]:
-        recipe.update(path.name.encode() + path.read_bytes())
-    label = f"firstlight.recipe={recipe.hexdigest()[:16]}"
+    label = f"firstlight.recipe={recipe_of(RECIPE, base_id)}"
     if podman("images", "-q", "--filter", f"label={label}", "--filter", f"reference={image}").stdout.strip():
         return base
     podman("build", "-q", "--format", "docker", "--build-arg", f"BASE={base}", "--label", label, "-t", image,
            "-f", str(RECIPE / "Containerfile"), str(RECIPE), timeout=BUILD_SECONDS)  # fmt: skip
     podman("image", "prune", "-f", check=False)
     return base
+
+
+def recipe_of(folder: Path, base_id: str) -> str:
+    """What the image is made of, as a short sum. Bytecode that Python leaves among the shims is no part of it."""
+    recipe = hashlib.sha256(base_id.encode())
+    files = [path for path in (*folder.glob("shims/*"), *folder.glob("units/*")) if path.is_file()]
+    for path in [*sorted(files), folder / "Containerfile"]:
+        recipe.update(path.name.encode() + path.read_bytes())
+    return recipe.hexdigest()[:16]
 
 
 def make_room(servers: int, limit_file: Path = INOTIFY_LIMIT) -> str:
