@@ -7,7 +7,6 @@ play that is limited with -l must still find its controller.
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -95,7 +94,6 @@ class FleetAction(ActionBase):
         self.variables = task_vars or {}
         self.check = bool(self._task.check_mode)
         self.hosts: list[str] = plain(list(self.variables.get("ansible_play_hosts", [])))
-        self.started = time.monotonic()
         self._host_variables: dict[str, Mapping[str, Any]] = {}
         try:
             self.ledger = self.open_ledger()
@@ -192,9 +190,6 @@ class FleetAction(ActionBase):
             line += "; " + ", ".join(f"{count} {symptom}" for symptom, count in symptoms.most_common())
         self._display.display(line)
         return line
-
-    def elapsed(self) -> float:
-        return round(time.monotonic() - self.started, 2)
 
     def run_hosts(self) -> list[str]:
         """The planned hosts that this run was limited to, whether or not they are still in the play."""
