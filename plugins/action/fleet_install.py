@@ -23,7 +23,7 @@ class ActionModule(FleetAction):
         options = install_options(self.value, check=self.check)
         admitted = self.open_stage("install").admitted
         if not admitted:
-            return {"addresses": {}, "msg": self.close_stage("install", {}, {})}
+            return {"addresses": {}, "hosts": {}, "msg": self.close_stage("install", {}, {})}
         client = self.maas_client()
         wanted, findings = self._wanted(client, admitted)
         results = install(client, wanted, options, on_progress=self._progress, on_deed=self._deed) if wanted else {}
@@ -48,6 +48,10 @@ class ActionModule(FleetAction):
         return {
             "changed": any(result.changed for result in results.values()),
             "addresses": addresses,
+            "hosts": {
+                name: {"address": address, "os_disk": results[name].os_disk, "disks_before": results[name].disks_before}
+                for name, address in addresses.items()
+            },
             "diff": [{"prepared": f"{n}: {deed}\n"} for n, result in results.items() for deed in result.deeds],
             "msg": self.close_stage("install", findings, seconds),
         }

@@ -30,4 +30,11 @@ addresses:
   description: Address by name of every host that is installed and answers on SSH.
   type: dict
   returned: always
+hosts:
+  description:
+    - Of the same hosts, by name - their C(address), C(os_disk) as a mapping of C(serial), C(model), C(size) in bytes
+      and C(name) as MAAS shows it, and C(disks_before), the fingerprints that commissioning took of the disks by serial.
+    - The last two are empty for a host that was deployed before this run.
+  type: dict
+  returned: always
 """

@@ -7,20 +7,24 @@ undone on the way out: machines that are installing go on when the run is interr
 from __future__ import annotations
 
 import base64
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..findings import Finding
+from ..findings import Finding, blocking
 from . import steps
 from .client import MaasClient, MaasError
 from .disks import Disk, choose_os_disk, describe
 from .machines import Machine, address_of, disks_of, label, parse_subnets, status_name, status_of
-from .options import InstallOptions, InstallResult, Progress, Wanted
+from .options import Commissioned, InstallOptions, InstallResult, Power, Progress, Wanted
 from .steps import Step, judge, next_step, owner_matters
 
-__all__ = ["InstallOptions", "InstallResult", "Progress", "Wanted", "install"]
+__all__ = ["Commissioned", "InstallOptions", "InstallResult", "Power", "Progress", "Wanted", "install"]
+
+CHOOSE = "choose a disk"
 
 CALLS_AT_ONCE = 16
 TRIES = 3  # of one call that fails, or that changes nothing
@@ -33,13 +37,26 @@ def install(
     on_progress: Callable[[Progress], None] | None = None,
     on_deed: Callable[[str, str], None] | None = None,
     pause: Callable[[float], None] = time.sleep,
+    *,
+    user_data: Callable[[str], str] | None = None,
+    before_commission: Callable[[MaasClient], None] | None = None,
+    commissioned: Callable[[MaasClient, Wanted, Machine], Commissioned | None] | None = None,
+    power: Power | None = None,
 ) -> dict[str, InstallResult]:
     """Bring every host to Deployed; one result per name, and a failing host stops no other.
 
     Raises MaasError when MAAS cannot be used from the start, KeyboardInterrupt through. on_deed: is told (name, line)
-    of a destructive step before it is done.
+    of a destructive step before it is done; on_progress and on_deed are called in this thread, all that follows in
+    threads of a pool, for several hosts at once:
+    user_data: name -> text of the host's cloud-config, right before deploy is asked for (else options.user_data).
+    before_commission: once, before the first commission of the run; again when it raised MaasError.
+    commissioned: before the OS disk of a Ready machine is chosen; None when nothing is known.
+    power: what switches machines on where MAAS does not.
     """
-    return _Run(client, wanted, options, on_progress, on_deed, pause).run()
+    run = _Run(client, wanted, options, on_progress, on_deed, pause)
+    run.user_data = user_data or (lambda name: options.user_data)
+    run.before_commission, run.commissioned, run.power = before_commission, commissioned, power
+    return run.run()
 
 
 @dataclass
@@ -54,10 +71,11 @@ class _Job:
     began: float = 0.0
     phase: str = ""
     phase_began: float = 0.0
-    call: Future[None] | None = None
+    call: Future[Any] | None = None
     call_name: str = ""
     seen_after: float = 0.0  # a list asked for before this does not show what our last call did
     tries: dict[str, int] = field(default_factory=dict)
+    chosen: Disk | Finding | None = None  # what CHOOSE came to
 
 
 class _Run:
@@ -74,7 +92,11 @@ class _Run:
         self.options = options
         self.jobs = [_Job(w, options.retries) for w in wanted]
         self.networks = parse_subnets(options.subnets)
-        self.user_data = base64.b64encode(options.user_data.encode()).decode() if options.user_data else None
+        self.user_data: Callable[[str], str]
+        self.before_commission: Callable[[MaasClient], None] | None = None
+        self.commissioned: Callable[[MaasClient, Wanted, Machine], Commissioned | None] | None = None
+        self.power: Power | None = None
+        self.first_commission = threading.Lock()
         self.on_progress = on_progress or (lambda progress: None)
         self.on_deed = on_deed or (lambda name, line: None)
         self.pause = pause
@@ -168,6 +190,10 @@ class _Run:
         call, job.call = job.call, None
         job.seen_after = time.monotonic()
         error = call.exception()
+        if error is None and job.call_name == CHOOSE:
+            job.chosen = self._chosen(job, *call.result())
+            job.seen_after = 0.0
+            return True  # it changed nothing in MAAS: what was seen still holds
         if error is None:
             job.result.changed = True
         elif isinstance(error, MaasError):
@@ -232,48 +258,82 @@ class _Run:
     # -- what is done to a machine --------------------------------------------------------------------------------
 
     def _act(self, job: _Job, machine: Machine, step: Step) -> None:
-        job.tries[step.kind] = job.tries.get(step.kind, 0) + 1
-        if job.tries[step.kind] > TRIES + self.options.retries:
-            said = f"{step.kind} was asked for {job.tries[step.kind] - 1} times, and it is {status_name(machine)} again"
+        kind = CHOOSE if step.kind == steps.DEPLOY and job.chosen is None else step.kind
+        disk: Disk | None = None
+        if kind == steps.DEPLOY:
+            chosen, job.chosen = job.chosen, None
+            if isinstance(chosen, Finding):
+                self._fail(job, chosen)
+                return
+            disk = chosen
+        job.tries[kind] = job.tries.get(kind, 0) + 1
+        if job.tries[kind] > TRIES + self.options.retries:
+            said = f"{kind} was asked for {job.tries[kind] - 1} times, and it is {status_name(machine)} again"
             where = f"MAAS machine {label(machine)}"
             self._fail(job, Finding("install", "fail", "install.failed", where, said, "escalate"))
             return
-        disk: Disk | None = None
-        if step.kind == steps.DEPLOY:
-            found = self._os_disk(job, machine)
-            if isinstance(found, Finding):
-                self._fail(job, found)
-                return
-            disk = found
+        job.phase, job.call_name = "", kind
+        if kind == CHOOSE:
+            job.call = self.pool.submit(self._choose, job.wanted, machine)
+            return
         if step.is_retry:
             job.retries_left -= 1
-        self.news.append(f"{job.wanted.name}: {step.kind} ({step.because})")
+        self.news.append(f"{job.wanted.name}: {kind} ({step.because})")
         deed = _deed(job.wanted, step, disk, self.options)
         if deed:
             job.result.deeds.append(deed)
             self.on_deed(job.wanted.name, deed)
-        job.phase, job.call_name = "", step.kind
         job.call = self.pool.submit(self._call, job.wanted, step, machine, disk)
 
+    def _chosen(self, job: _Job, found: Disk | Finding, known: Commissioned | None) -> Disk | Finding:
+        """Keep what is known of the disks; a finding of commissioning that says no comes before the disk."""
+        if known is not None:
+            job.result.disks_before = dict(known.fingerprints)
+            said_no = blocking(known.findings)
+            new = [f for f in known.findings if f not in job.result.findings and f not in said_no[:1]]
+            job.result.findings.extend(new)
+            if said_no:
+                return said_no[0]
+        if not isinstance(found, Finding):
+            job.result.os_disk = {key: found.get(key) for key in ("serial", "model", "size", "name")}
+        return found
+
+    # The next three run in threads of the pool.
+
+    def _choose(self, wanted: Wanted, machine: Machine) -> tuple[Disk | Finding, Commissioned | None]:
+        known = self.commissioned(self.client, wanted, machine) if self.commissioned else None
+        return self._os_disk(wanted, machine), known
+
     def _call(self, wanted: Wanted, step: Step, machine: Machine, disk: Disk | None) -> None:
-        """Runs in a thread of the pool."""
         if step.kind == steps.COMMISSION:
+            self._prepare_commissioning()
             self.client.commission(wanted.system_id, self.options.testing_scripts)
         elif step.kind == steps.RELEASE:
             self.client.release(wanted.system_id, f"firstlight: {step.because}")
         elif step.kind == steps.DEPLOY and disk is not None:
             boot = machine.get("boot_disk")
             is_boot_disk = isinstance(boot, dict) and boot.get("id") == disk["id"]
+            user_data = self.user_data(wanted.name)
             self.client.set_os_disk(wanted.system_id, disk["id"], is_boot_disk)
             self.client.deploy(
-                wanted.system_id, self.options.distro_series, self.user_data, self.options.hwe_kernel, "firstlight"
+                wanted.system_id,
+                self.options.distro_series,
+                base64.b64encode(user_data.encode()).decode() if user_data else None,
+                self.options.hwe_kernel,
+                "firstlight",
             )
 
-    def _os_disk(self, job: _Job, machine: Machine) -> Disk | Finding:
+    def _prepare_commissioning(self) -> None:
+        with self.first_commission:  # the others wait for it
+            if self.before_commission:
+                self.before_commission(self.client)
+                self.before_commission = None
+
+    def _os_disk(self, wanted: Wanted, machine: Machine) -> Disk | Finding:
         disks = disks_of(machine)
         if disks is None:
-            disks = self.client.block_devices(job.wanted.system_id)
-        return choose_os_disk(disks, job.wanted.os_disk, job.wanted.name)
+            disks = self.client.block_devices(wanted.system_id)
+        return choose_os_disk(disks, wanted.os_disk, wanted.name)
 
     def _foresee(self, job: _Job, machine: Machine | None) -> None:
         """Check mode: what would be done, as far as one can see."""
@@ -288,7 +348,7 @@ class _Run:
         elif step.kind == steps.FAIL:
             self._fail(job, step.finding or self._judge(job, machine, step.phase))
         elif step.kind == steps.DEPLOY:
-            found = self._os_disk(job, machine)
+            found = self._os_disk(job.wanted, machine)
             if isinstance(found, Finding):
                 self._fail(job, found)
             else:
@@ -325,7 +385,7 @@ class _Run:
         counts: dict[str, int] = {}
         for job in self.jobs:
             if job.over:
-                what = "failed" if job.result.findings else "done"
+                what = "failed" if blocking(job.result.findings) else "done"
             else:
                 what = (job.phase or job.call_name) if job.active else "waiting"
             counts[what] = counts.get(what, 0) + 1

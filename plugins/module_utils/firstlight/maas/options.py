@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import InputError
 from ..findings import Finding
@@ -52,11 +52,35 @@ class InstallOptions:
         return {"commission": self.commission_minutes, "deploy": self.deploy_minutes}.get(phase, self.release_minutes)
 
 
+@dataclass(frozen=True)
+class Commissioned:
+    """What our commissioning script saw of a machine. fingerprints: of its disks, by serial.
+
+    findings: what else it tells, e.g. of the host's clock; one that fails or is unknown ends the installation of this
+    machine before a disk is chosen.
+    """
+
+    fingerprints: dict[str, Any] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+
+class Power(Protocol):
+    """What switches machines on past MAAS."""
+
+    def on(self, name: str) -> Finding | None:
+        """Boot this host from the network, once, whatever state it is in; called in a thread.
+
+        None when that reads back, else the finding that says why not.
+        """
+
+
 @dataclass
 class InstallResult:
     """status: MAAS's, in lower case. address: where the installed host is. seconds: from its first step on.
 
     deeds: one line for each destructive step (done, or in check mode to be done), naming host, id and disk.
+    os_disk: {serial, model, size in bytes, name} of the disk that was chosen. disks_before: fingerprints of the disks
+    as they were at commissioning, by serial. Both are empty where this run deployed nothing.
     """
 
     changed: bool = False
@@ -65,6 +89,8 @@ class InstallResult:
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
     deeds: list[str] = field(default_factory=list)
+    os_disk: dict[str, Any] = field(default_factory=dict)
+    disks_before: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
