@@ -32,8 +32,8 @@ addresses:
   returned: always
 hosts:
   description:
-    - Of the same hosts, by name - their C(address), C(os_disk) as a mapping of C(serial), C(model), C(size) in bytes
-      and C(name) as MAAS shows it, and C(disks_before), the fingerprints that commissioning took of the disks by serial.
+    - Of the same hosts by name, their C(address), C(os_disk) as a mapping of C(serial), C(model), C(size) in bytes
+      and C(name) in MAAS, and C(disks_before), the fingerprints by serial that commissioning took of the disks.
     - The last two are empty for a host that was deployed before this run.
   type: dict
   returned: always
