@@ -49,6 +49,13 @@ def test_what_is_sent():
     assert b'name="distro_series"' in post.body and b"hwe_kernel" not in post.body
 
 
+def test_commissioning_leaves_the_bmc_its_accounts():
+    client = Scripted((200, {}))
+    client.commission("abc")
+    _, _, after = client.sent[0].body.partition(b'name="skip_bmc_config"')
+    assert b"\r\n\r\nMQ==\r\n" in after  # 1, in base64
+
+
 def test_every_try_is_signed_anew():
     client = Scripted((503, ""), (502, ""), (200, []))
     assert client.machines() == []

@@ -86,7 +86,8 @@ class MaasClient(Transport):
         return self.mapping("Machine.update", {"system_id": system_id}, fields)
 
     def commission(self, system_id: str, testing_scripts: str | None = None) -> Machine:
-        data = {"testing_scripts": testing_scripts}
+        # Else commissioning makes an IPMI user "maas" in the BMC, and MAAS drives the machine by that from then on.
+        data = {"skip_bmc_config": 1, "testing_scripts": testing_scripts}
         return self.mapping("Machine.commission", {"system_id": system_id}, data)
 
     def deploy(
