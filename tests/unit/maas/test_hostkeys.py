@@ -108,7 +108,7 @@ def test_many_at_once_lose_nothing(known):
 
 def test_what_cannot_be_written_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="known_hosts_file: .* cannot be (read|written)"):
+    with pytest.raises(InputError, match=r"known_hosts_file: .* cannot be (read|written)"):
         KnownHosts(tmp_path / "file" / "known_hosts").add("n1", A)
     with pytest.raises(InputError, match="cannot be the name of a host"):
         KnownHosts(tmp_path / "known_hosts").add("n1 *", A)
