@@ -38,7 +38,7 @@ class Region:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.store = Store(settings.lab_dir / "maas" / "state.json")
+        self.store = Store(settings.lab_dir / "maas" / "state.json", settings.durable)
         self.life = Lifecycle(settings, self.store)
         wanted = {"zones": settings.zones, "resourcepools": settings.pools, "domains": settings.domains}
         named = self.store.data.setdefault("named", {})

@@ -33,6 +33,7 @@ class Settings:
     power_attempts: int = 3
     power_retry: float = 1
     create_gap: float = 0.05  # between the checks of a new machine and storing it
+    durable: bool = True  # survive a kill
     distro_series: list[str] = field(default_factory=lambda: ["bookworm"])
     zones: list[str] = field(default_factory=lambda: ["default"])
     pools: list[str] = field(default_factory=lambda: ["default"])

@@ -19,8 +19,10 @@ _ID_LETTERS = "".join(c for c in string.ascii_lowercase + string.digits if c not
 class Store:
     """The region's records. Every change is on disk before anybody is told about it: call save()."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, durable: bool = True) -> None:
+        """durable: False where nobody wants to kill it, and writing all of 500 machines at each change would cost."""
         self.path = path
+        self.durable = durable
         self.data: dict[str, Any] = lab_files.read_json(path, None) or {
             "next_id": 1,
             "machines": {},
@@ -37,7 +39,8 @@ class Store:
 
     def save(self) -> None:
         """Write everything, atomically. The file holds BMC passwords, so only its owner may read it."""
-        lab_files.write_atomic(self.path, json.dumps(self.data), 0o600)
+        if self.durable:
+            lab_files.write_atomic(self.path, json.dumps(self.data), 0o600)
 
     def next_id(self) -> int:
         """A number that was not used before, for machines, interfaces, disks and events alike."""

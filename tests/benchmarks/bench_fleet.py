@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,8 +73,9 @@ class BlackHole:
 class Fleet:
     """The simulator's process, in a folder of its own."""
 
-    def __init__(self, folder: Path, count: int, latency: float) -> None:
-        self.folder, self.count, self.latency = folder, count, latency
+    def __init__(self, folder: Path, count: int, latency: float, maas: dict[str, Any] | None = None) -> None:
+        """maas: the settings of a region that stands beside them, see bench_region.py."""
+        self.folder, self.count, self.latency, self.maas = folder, count, latency, maas
         self.ca_file = str(folder / "ca.pem")
         with socket.socket() as probe:
             probe.bind((ADMIN, 0))
@@ -83,12 +84,12 @@ class Fleet:
         self._holes: list[BlackHole] = []
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, broken: bool = False) -> None:
-        """Serve count BMCs; broken: one in ten in one of the ways of BROKEN."""
+    def start(self, broken: Callable[[int], str] | None = None) -> None:
+        """Serve count BMCs; broken: the fault of machine 1, 2, ..., "" for none (``fault_of``: one in ten)."""
         settings = dict(BROKEN)
         machines: list[dict[str, Any]] = []
         for n in range(1, self.count + 1):
-            fault = fault_of(n) if broken else ""
+            fault = broken(n) if broken else ""
             if fault == "black_hole":
                 self._holes.append(BlackHole(address(n), self.port))
                 continue
@@ -100,12 +101,13 @@ class Fleet:
                     "index": n,
                     "service_tag": f"BEN{n:04d}",
                     "bmc_address": address(n),
-                    "faults": [{"name": fault, **settings[fault]}] if fault else [],
+                    "faults": [{"name": fault, **settings.get(fault, {})}] if fault else [],
                 }
             )
         bmc = {"port": self.port, "admin": self.admin, "username": USER, "password": PASSWORD}
-        bmc |= {"latency": self.latency, "boot_seconds": 1, "hook": [sys.executable, "-c", ""]}
-        lab_files.write_json(self.folder / "lab.json", {"bmc": bmc, "machines": machines})
+        bmc |= {"latency": self.latency, "boot_seconds": 1, "hook": ["true"]}
+        region = {"maas": self.maas} if self.maas else {}
+        lab_files.write_json(self.folder / "lab.json", {"bmc": bmc, "machines": machines, **region})
         for state in self.folder.glob("machines/*/bmc.json"):
             state.unlink()  # what an earlier start of this fleet left: its faults
         with (self.folder / "bmc.log").open("w") as log:

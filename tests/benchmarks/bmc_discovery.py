@@ -141,13 +141,13 @@ def main(arguments: list[str] | None = None) -> int:
     options: Any = parser.parse_args(arguments)
     print(f"{options.count} simulated BMCs, {options.latency * 1000:g} ms a request; {machine()}\n")
     table = Table()
-    for part, is_broken in ((sound, False), (others, False), (broken, True)):
+    for part, faults in ((sound, None), (others, None), (broken, fault_of)):
         if options.only not in (None, part.__name__):
             continue
         folder = Path(tempfile.mkdtemp(prefix="firstlight-bench-"))
         fleet = Fleet(folder, options.count, options.latency)
         try:
-            fleet.start(broken=is_broken)
+            fleet.start(faults)
             if part is others:
                 others(fleet, table, options.sample)
             else:

@@ -1,0 +1,59 @@
+"""Measured by maas_fleet.py: firstlight.maas.install over an enlisted fleet."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections import Counter
+
+from bench_fleet import Stopwatch
+from bench_region import API, KEY
+
+from firstlight.findings import blocking
+from firstlight.maas.client import MaasClient
+from firstlight.maas.disks import OsDisk
+from firstlight.maas.install import InstallOptions, Progress, Wanted, install
+
+order = json.load(sys.stdin)
+client = MaasClient(f"https://{API}/MAAS", KEY, order["ca_file"])
+machines = client.machines()
+wanted = [Wanted(m["hostname"], m["system_id"], OsDisk(model="BOSS"), rack="r1") for m in machines]
+watch = Stopwatch()
+started = time.monotonic()
+memory: list[float] = []  # MB, at each tick
+done_at: list[float] = []
+seen = {"done": 0}
+
+
+def resident() -> float:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize() / 1e6
+
+
+def on_progress(progress: Progress) -> None:
+    memory.append(resident())
+    done = progress.counts.get("done", 0)
+    done_at.extend([time.monotonic() - started] * (done - seen["done"]))
+    seen["done"] = done
+
+
+results = install(client, wanted, InstallOptions(**order["options"]), on_progress)
+taken = watch.read()
+causes = {name: [f.symptom for f in blocking(r.findings)] for name, r in results.items() if blocking(r.findings)}
+quarter = max(1, len(memory) // 4)
+print(
+    json.dumps(
+        {
+            **taken,
+            "installed": sum(r.status == "deployed" and not blocking(r.findings) for r in results.values()),
+            "causes": causes,
+            "symptoms": Counter(c for found in causes.values() for c in found),
+            "last_good": max(done_at, default=0.0),
+            "ticks": len(memory),
+            "memory_quarter": max(memory[:quarter]),
+            "memory_end": max(memory[-quarter:]),
+        }
+    )
+)
