@@ -117,11 +117,39 @@ def test_a_profile(tmp_path: Path) -> None:
             'small.yml:20: firmware.bios: 2.5 is not right; a version in quotes: "2.5.4"',
         ),
         ("percent: 95", "percent: 95 %", "small.yml:22: limits.disk_used_percent: '95 %' must be a number"),
-        ("percent: 95", "percent: .nan", "small.yml:2: limits.disk_used_percent must be a number, not nan"),
+        ("percent: 95", "percent: .nan", "small.yml:21: limits.disk_used_percent must be a number, not nan"),
         (
             "  count: 2\n  model",
             "  count: 2.0\n  model",
-            "small.yml:2: gpus.count must be a whole number, 0 or more, not 2.0",
+            "small.yml:5: gpus.count must be a whole number, 0 or more, not 2.0",
+        ),
+        (
+            "  controller: BOSS",
+            "  serial: a/b",
+            "small.yml:17: os_disk.serial: 'a/b' is not right; a serial number, or a pattern of one such as BTYH*; "
+            "at most 64 characters",
+        ),
+        (
+            "  controller: BOSS",
+            "  bus: scsi",
+            "small.yml:17: os_disk.bus: 'scsi' is not right; one of nvme, sata, sas, virtio, usb",
+        ),
+        (
+            "os_disk:\n  controller: BOSS",
+            "os_disk: {}",
+            "small.yml:16: os_disk: {} is not right; name what tells the OS disk apart: at least one of controller, "
+            "model, min_bytes, max_bytes, bus, serial, exclude_data_drives",
+        ),
+        (
+            "  controller: BOSS",
+            "  {min_bytes: 9, max_bytes: 3}",
+            "small.yml:16: os_disk.max_bytes is 3, less than min_bytes 9: no disk can have both",
+        ),
+        (
+            "  controller: BOSS",
+            "  exclude_data_drives: false",
+            "small.yml:16: os_disk says nothing about the disk: exclude_data_drives is not true, and nothing else "
+            "given",
         ),
     ],
 )

@@ -21,6 +21,9 @@ LIMITS = (
     "nvme_wear_percent",
 )
 
+OS_DISK_BUSES = ("nvme", "sata", "sas", "virtio", "usb")
+OS_DISK_KEYS = ("controller", "model", "min_bytes", "max_bytes", "bus", "serial", "exclude_data_drives")
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -30,7 +33,8 @@ class Profile:
     hcas: {count, rate_gbps}
     ethernet: {count, pxe (FQDD of the NIC that installs)}
     nvme: {count, min_bytes} of the data drives
-    os_disk: {controller (text within the storage controller's id), min_bytes}
+    os_disk: {controller (text within the storage controller's id), model (text within its model), min_bytes,
+    max_bytes, bus, serial (a pattern with * and ?), exclude_data_drives}; all that are given must hold
     psus, fans: {count}
     dimms: {count, total_gib}
     gpus, hcas, nvme also: slots (their ids in a complete host), pcie {lanes, generation}; ethernet also: slots, cabled
@@ -80,7 +84,7 @@ class Profile:
 
 _TEXTS = ("name", "vendor", "model")
 _COUNTED = ("gpus", "hcas", "ethernet", "nvme", "psus", "fans", "dimms")
-_NUMBERS = ("rate_gbps", "min_bytes", "total_gib")
+_NUMBERS = ("rate_gbps", "min_bytes", "max_bytes", "total_gib")
 
 
 def _check_value(key: str, value: Any) -> None:
@@ -97,6 +101,17 @@ def _check_value(key: str, value: Any) -> None:
     for name in value if key == "limits" else [n for n in _NUMBERS if n in value]:
         if not _is_number(value[name]):
             raise ValueError(f"{key}.{name} must be a number, not {value[name]!r}")
+    if key == "os_disk":
+        _check_os_disk(value)
+
+
+def _check_os_disk(value: Dict[str, Any]) -> None:
+    """ValueError where the conditions cannot hold together, whatever the disk."""
+    least, most = value.get("min_bytes", 0), value.get("max_bytes")
+    if most is not None and most < least:
+        raise ValueError(f"os_disk.max_bytes is {most}, less than min_bytes {least}: no disk can have both")
+    if not set(value) - {"exclude_data_drives"} and value and value.get("exclude_data_drives") is not True:
+        raise ValueError("os_disk says nothing about the disk: exclude_data_drives is not true, and nothing else given")
 
 
 def _is_number(value: Any) -> bool:

@@ -12,11 +12,12 @@ import netaddr
 
 from .csvfile import read_csv
 from .errors import InputError
-from .profile import LIMITS, Profile
+from .profile import LIMITS, OS_DISK_BUSES, OS_DISK_KEYS, Profile
 from .yamlfile import SchemaFile, read_yaml
 
 _COUNT = {"type": "integer", "minimum": 0}
 _SLOTS = {"type": "array", "items": {"type": "string"}, "x-hint": "a list of ids, as the BMC spells them"}
+_OS_DISK_TEXT = {"type": "string", "minLength": 1, "maxLength": 64, "x-hint": "a text of 1 to 64 characters"}
 _PART: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
@@ -62,11 +63,20 @@ PROFILE_SCHEMA: dict[str, Any] = {
             "type": "object",
             "additionalProperties": False,
             "properties": {
-                "controller": {"type": "string"},
-                "model": {"type": "string"},
+                "controller": _OS_DISK_TEXT,
+                "model": _OS_DISK_TEXT,
                 "min_bytes": {"type": "integer", "minimum": 0},
+                "max_bytes": {"type": "integer", "minimum": 1},
+                "bus": {"enum": list(OS_DISK_BUSES), "x-hint": f"one of {', '.join(OS_DISK_BUSES)}"},
+                "serial": {
+                    "type": "string",
+                    "pattern": r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$",
+                    "x-hint": "a serial number, or a pattern of one such as BTYH*; at most 64 characters",
+                },
+                "exclude_data_drives": {"type": "boolean"},
             },
-            "required": ["controller"],
+            "minProperties": 1,
+            "x-hint": f"name what tells the OS disk apart: at least one of {', '.join(OS_DISK_KEYS)}",
         },
         "psus": _PART,
         "fans": _PART,
@@ -196,7 +206,8 @@ def load_profiles(folder: Path | str) -> dict[str, Profile]:
         try:
             profile = Profile.from_dict(file.data)
         except ValueError as error:
-            raise InputError(str(error), file.where()) from None
+            key = str(error).replace(".", " ").split()[0]
+            raise InputError(str(error), file.where([key])) from None
         if profile.name != path.stem:
             raise InputError(f"name: {profile.name!r} must be the file's name, {path.stem!r}", file.where(["name"]))
         profiles[profile.name] = profile

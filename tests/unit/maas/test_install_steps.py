@@ -3,7 +3,6 @@
 import pytest
 
 from firstlight.maas import machines as m
-from firstlight.maas.disks import OsDisk, choose_os_disk, os_disk_of
 from firstlight.maas.steps import judge, next_step
 
 
@@ -125,61 +124,3 @@ def test_an_installer_that_failed():
 def test_without_events_nothing_is_made_up():
     finding = judge("commission", machine(m.FAILED_COMMISSIONING), [])
     assert (finding.symptom, finding.evidence) == ("install.failed", "commission: said so")
-
-
-def disk(name, serial, model="KIOXIA CM7", size=3_840_000_000_000):
-    return {"id": hash(name) % 1000, "name": name, "serial": serial, "model": model, "size": size}
-
-
-DATA = [disk(f"nvme{n}n1", f"DATA{n}") for n in range(8)]
-BOSS = disk("sda", "239", "DELLBOSS VD", 480_000_000_000)
-
-
-def test_the_disk_with_the_serial():
-    assert choose_os_disk([*DATA, BOSS], OsDisk(serials=("239",)), "n") is BOSS
-
-
-def test_the_serial_decides_over_the_order_and_spelling():
-    disks = [*DATA[4:], BOSS, *DATA[:4]]
-    assert choose_os_disk(disks, OsDisk(serials=(" data6 ",)), "n") is DATA[6]
-
-
-def test_a_raid_card_hides_the_serials_of_its_drives():
-    wanted = OsDisk(serials=("SSD-A", "SSD-B"), model="BOSS", not_serials=tuple(d["serial"] for d in DATA))
-    assert choose_os_disk([*DATA, BOSS], wanted, "n") is BOSS
-
-
-@pytest.mark.parametrize(
-    ("disks", "wanted", "symptom", "text"),
-    [
-        (DATA, OsDisk(serials=("239",)), "os_disk.missing", "MAAS sees: nvme0n1 KIOXIA CM7 serial DATA0 3.8 TB"),
-        ([], OsDisk(serials=("239",)), "os_disk.missing", "no disk at all"),
-        ([*DATA, BOSS], OsDisk(model="KIOXIA"), "os_disk.ambiguous", "8 disks fit"),
-        ([BOSS, disk("sdb", "239")], OsDisk(serials=("239",)), "os_disk.ambiguous", "2 disks fit"),
-        ([BOSS], OsDisk(serials=("239",), min_bytes=10**12), "os_disk.missing", "at least 1.0 TB"),
-        ([*DATA, BOSS], OsDisk(), "os_disk.missing", "nothing known about it"),
-        (DATA, OsDisk(serials=("DATA1",), not_serials=("data1",)), "os_disk.missing", "no disk fits"),
-    ],
-)
-def test_no_disk_is_better_than_a_wrong_one(disks, wanted, symptom, text):
-    finding = choose_os_disk(disks, wanted, "r1-n01")
-    assert (finding.symptom, finding.status, finding.action) == (symptom, "fail", "escalate")
-    assert text in finding.evidence
-
-
-def test_one_serial_on_all_disks_is_narrowed_by_the_model():
-    disks = [disk("sda", "SAME"), disk("sdb", "SAME", "DELLBOSS VD")]
-    assert choose_os_disk(disks, OsDisk(serials=("SAME",), model="BOSS"), "n") is disks[1]
-
-
-def test_what_discovery_says_about_the_os_disk():
-    profile = {"os_disk": {"controller": "BOSS", "min_bytes": 200}}
-    drives = [
-        {"controller": "BOSS.SL.14-1", "serial": "A"},
-        {"controller": "BOSS.SL.14-1", "serial": "B"},
-        {"controller": "CPU.1", "serial": "N1"},
-        {"controller": "CPU.1", "serial": ""},
-    ]
-    assert os_disk_of(profile, {"drives": drives}) == OsDisk(("A", "B"), "BOSS", 200, ("N1",))
-    assert os_disk_of(profile, None) == OsDisk((), "BOSS", 200, ())
-    assert os_disk_of({}, {"drives": drives}) == OsDisk((), "", 0, ("A", "B", "N1"))
