@@ -7,6 +7,7 @@ import resource
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 from bench_fleet import Stopwatch
 from bench_region import API, KEY
@@ -28,8 +29,8 @@ seen = {"done": 0}
 
 
 def resident() -> float:
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize() / 1e6
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize() / 1e6
 
 
 def on_progress(progress: Progress) -> None:
