@@ -190,18 +190,3 @@ async def read_block_device(region: Region, call: Call) -> Any:
     if disk is None:
         raise ApiError(404, "Not Found")
     return view.block_device(machine, disk)
-
-
-async def list_interfaces(region: Region, call: Call) -> Any:
-    """The interfaces of a machine."""
-    machine = region.machine(call)
-    return [view.interface(region.settings, machine, nic) for nic in machine["interfaces"]]
-
-
-async def read_interface(region: Region, call: Call) -> Any:
-    """One interface, by id or name."""
-    machine = region.machine(call)
-    for nic in machine["interfaces"]:
-        if call.path["id"] in (str(nic["id"]), nic["name"]):
-            return view.interface(region.settings, machine, nic)
-    raise ApiError(404, "Not Found")

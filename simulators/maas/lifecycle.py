@@ -67,6 +67,13 @@ class Lifecycle:
         self.event(machine, "Marking node failed", text)
         self.set_status(machine, st.FAILED.get(int(machine["status"]), int(machine["status"])))
 
+    def mark_timed_out(self, machine: Machine) -> None:
+        """The machine was not heard of in time."""
+        minutes = self.settings.node_timeout / 60
+        self.mark_failed(
+            machine, f"Node operation '{st.LABELS[machine['status']]}' timed out after {minutes:g} minutes."
+        )
+
     def bmc(self, machine: Machine) -> Bmc:
         """A conversation with the machine's BMC."""
         return Bmc(machine["power_parameters"], self.settings.tls, self.settings.power_timeout)
@@ -129,10 +136,7 @@ class Lifecycle:
             self.event(machine, "Deployed")
             self.store.save()
         elif phase in ("wait_pxe", "wait_local") and now >= job["deadline"]:
-            minutes = self.settings.node_timeout / 60
-            self.mark_failed(
-                machine, f"Node operation '{st.LABELS[machine['status']]}' timed out after {minutes:g} minutes."
-            )
+            self.mark_timed_out(machine)
             self.store.save()
 
     def start_job(self, machine: Machine, kind: str, phase: str, **more: Any) -> None:
@@ -244,6 +248,9 @@ class Lifecycle:
     # -- ends of phases -------------------------------------------------------------------------------------------
 
     async def _finish(self, machine: Machine, job: dict[str, Any]) -> None:
+        if self.settings.real_machines:  # it should have reported (rack_api.py) before
+            self.mark_timed_out(machine)
+            return
         if job["kind"] == "deploy":
             await self._write_disk(machine, job)
         elif job["kind"] == "erase":
@@ -269,8 +276,12 @@ class Lifecycle:
         if machine["job"] is not job:
             return
         machine["job"] = None
+        self.commissioning_ended(machine, job["kind"])
+
+    def commissioning_ended(self, machine: Machine, kind: str) -> None:
+        """All that commissioning finds is known."""
         mm.configure_network(self.store, machine)
-        if job["kind"] == "enlist" and machine["owner"] is None:
+        if kind == "enlist" and machine["owner"] is None:
             self.set_status(machine, st.NEW)
             self.event(machine, "New")
             return
@@ -378,6 +389,7 @@ class Lifecycle:
         if machine is None:
             return self._enlist(mac, service_tag)
         machine["service_tag"] = service_tag or machine["service_tag"]
+        mm.boots_by(machine, mac)
         answer = self._pxe_answer(machine)
         self.event(machine, "PXE Request", {"none": "power off"}.get(answer, answer))
         self.event(machine, "Performing PXE boot")
@@ -399,7 +411,7 @@ class Lifecycle:
         if machine["status"] in (st.DEPLOYED, st.BROKEN):
             return "local"
         if job.get("phase") in ("reboot", "wait_local", "booting"):
-            if job["phase"] != "booting":
+            if job["phase"] != "booting" and not self.settings.real_machines:
                 self._booting(job)
             return "local"
         answer = _PXE_ANSWERS.get(job.get("kind", ""))
@@ -415,7 +427,7 @@ class Lifecycle:
         self.event(machine, "PXE Request", "enlist")
         self.event(machine, "Performing PXE boot")
         self.event(machine, "Commissioning")
-        self.start_job(machine, "enlist", "running", until=time.time() + self.settings.commission_seconds)
+        self.start_job(machine, "enlist", "running", until=time.time() + self.settings.job_seconds("enlist"))
         self.store.save()
         log.info("%s: discovered, MAC %s", machine["hostname"], mac)
         return "enlist"

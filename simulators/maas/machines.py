@@ -78,6 +78,12 @@ def add_interface(store: Store, machine: Machine, name: str, mac: str) -> None:
     machine["interfaces"].append({"id": store.next_id(), "name": name, "mac_address": mac, "link": None})
 
 
+def boots_by(machine: Machine, mac: str) -> None:
+    """A machine that is New or is commissioned boots by this NIC: the first in its record is the boot interface."""
+    if machine["status"] in (st.NEW, st.COMMISSIONING):
+        machine["interfaces"].sort(key=lambda nic: (nic["mac_address"] != mac, nic["id"]))
+
+
 def fqdn(machine: Machine) -> str:
     """The machine's full name."""
     return f"{machine['hostname']}.{machine['domain']}"
@@ -115,6 +121,7 @@ def _learn_disks(store: Store, machine: Machine, found: list[dict[str, Any]]) ->
         number = names[disk["nvme"]]
         names[disk["nvme"]] += 1
         name = f"nvme{number}n1" if disk["nvme"] else f"sd{chr(ord('a') + number % 26)}"
+        name = disk.get("name") or name  # a real machine says how its kernel named them
         disks.append({**disk, "name": name})
     disks.sort(key=lambda disk: disk["name"])
     before = {(disk["serial"], disk["name"]): disk["id"] for disk in machine["disks"]}

@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import Any
 
-from simulators.maas import forms, view
+from simulators.maas import forms
 from simulators.maas import machines as mm
 from simulators.maas import status as st
 from simulators.maas.power import PowerError
@@ -301,25 +301,3 @@ async def set_boot_disk(region: Region, call: Call) -> Any:
     machine["boot_disk"] = disk["id"]
     region.store.save()
     return Text("OK")
-
-
-async def disconnect_interface(region: Region, call: Call) -> Any:
-    """Take the network configuration off an interface."""
-    return _link_interface(region, call, None)
-
-
-async def link_interface(region: Region, call: Call) -> Any:
-    """Give an interface an address from the subnet when the machine is deployed."""
-    return _link_interface(region, call, {"id": region.store.next_id(), "mode": call.form.get("mode", "auto").lower()})
-
-
-def _link_interface(region: Region, call: Call, link: dict[str, Any] | None) -> Any:
-    machine = region.machine(call, change=True)
-    for nic in machine["interfaces"]:
-        if call.path["id"] in (str(nic["id"]), nic["name"]):
-            if machine["status"] not in (st.READY, st.ALLOCATED, st.BROKEN):
-                raise conflict("Cannot link an interface because the machine is not Ready, Allocated, or Broken.")
-            nic["link"] = link
-            region.store.save()
-            return view.interface(region.settings, machine, nic)
-    raise ApiError(404, "Not Found")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulators.maas import handlers as h
+from simulators.maas import interfaces as nics
 from simulators.maas import operations as ops
 from simulators.maas import resources as r
 from simulators.maas.region import Handler
@@ -101,14 +102,20 @@ RESOURCES = [
         "nodes/{system_id}/blockdevices/{id}/",
         {"read": _get(h.read_block_device), "set_boot_disk": _post(ops.set_boot_disk, "set_boot_disk")},
     ),
-    Resource("InterfacesHandler", "nodes/{system_id}/interfaces/", {"read": _get(h.list_interfaces)}),
+    Resource(
+        "InterfacesHandler",
+        "nodes/{system_id}/interfaces/",
+        {"read": _get(nics.list_interfaces), "create_physical": _post(nics.create_physical, "create_physical")},
+    ),
     Resource(
         "InterfaceHandler",
         "nodes/{system_id}/interfaces/{id}/",
         {
-            "read": _get(h.read_interface),
-            "disconnect": _post(ops.disconnect_interface, "disconnect"),
-            "link_subnet": _post(ops.link_interface, "link_subnet"),
+            "read": _get(nics.read_interface),
+            "update": Action("PUT", None, nics.update_interface),
+            "delete": Action("DELETE", None, nics.delete_interface),
+            "disconnect": _post(nics.disconnect_interface, "disconnect"),
+            "link_subnet": _post(nics.link_interface, "link_subnet"),
         },
     ),
     Resource("TagsHandler", "tags/", {"read": _get(r.list_tags), "create": _post(r.create_tag)}),

@@ -25,6 +25,7 @@ OPERATIONS: dict[str, tuple[str, dict[str, tuple[str, str | None]]]] = {
         {
             "read": ("GET", None),
             "update": ("PUT", None),
+            "delete": ("DELETE", None),
             "query_power_state": ("GET", "query_power_state"),
             "commission": ("POST", "commission"),
             "deploy": ("POST", "deploy"),
@@ -35,10 +36,12 @@ OPERATIONS: dict[str, tuple[str, dict[str, tuple[str, str | None]]]] = {
             "set_storage_layout": ("POST", "set_storage_layout"),
         },
     ),
+    "Interfaces": ("nodes/{system_id}/interfaces/", {"create_physical": ("POST", "create_physical")}),
+    "Interface": ("nodes/{system_id}/interfaces/{id}/", {"update": ("PUT", None)}),
     "BlockDevices": ("nodes/{system_id}/blockdevices/", {"read": ("GET", None)}),
     "BlockDevice": ("nodes/{system_id}/blockdevices/{id}/", {"set_boot_disk": ("POST", "set_boot_disk")}),
     "Events": ("events/", {"query": ("GET", "query")}),
-    "Tags": ("tags/", {"create": ("POST", None)}),
+    "Tags": ("tags/", {"read": ("GET", None), "create": ("POST", None)}),
     "Tag": ("tags/{name}/", {"update_nodes": ("POST", "update_nodes")}),
 }
 

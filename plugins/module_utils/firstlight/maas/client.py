@@ -107,9 +107,21 @@ class MaasClient(Transport):
         }
         return self.mapping("Machine.deploy", {"system_id": system_id}, data)
 
-    def release(self, system_id: str, comment: str = "released by firstlight", erase: bool = False) -> Machine:
-        """Give a machine back. The comment is always sent: some releases of MAAS answer 400 to an empty body."""
-        data = {"comment": comment, "erase": True if erase else None}
+    def release(
+        self,
+        system_id: str,
+        comment: str = "released by firstlight",
+        erase: bool = False,
+        quick_erase: bool = False,
+        secure_erase: bool = False,
+    ) -> Machine:
+        """Give a machine back. The comment is always sent: some releases of MAAS answer 400 to an empty body.
+
+        erase: its disks are overwritten; quick_erase: 2 MiB at both ends alone; secure_erase: by the drives themselves
+        where they can, else the quick way with quick_erase, else all of it.
+        """
+        ways = {"erase": erase or quick_erase or secure_erase, "quick_erase": quick_erase, "secure_erase": secure_erase}
+        data = {"comment": comment, **{name: True if asked else None for name, asked in ways.items()}}
         return self.mapping("Machine.release", {"system_id": system_id}, data)
 
     def abort(self, system_id: str, comment: str = "aborted by firstlight") -> None:
@@ -153,8 +165,36 @@ class MaasClient(Transport):
             if error.status != 400 or "name" not in error.fields:
                 raise
 
-    def tag_machines(self, name: str, system_ids: Sequence[str]) -> int:
-        """Tag machines, all in one request; gives how many were added (MAAS skips unknown ids silently)."""
-        answer = self.mapping("Tag.update_nodes", {"name": name}, {"add": list(system_ids)})
-        added = answer.get("added")
+    def tags(self) -> set[str]:
+        """The names of all tags."""
+        answer = self.call("Tags.read")
+        return {str(t.get("name")) for t in answer if isinstance(t, dict)} if isinstance(answer, list) else set()
+
+    def tag_machines(self, name: str, add: Sequence[str], remove: Sequence[str] = ()) -> int:
+        """Tag machines and untag others, all in one request; gives how many were tagged.
+
+        MAAS skips unknown ids silently, and answers 404 when it has no such tag.
+        """
+        data = {"add": list(add) or None, "remove": list(remove) or None}
+        added = self.mapping("Tag.update_nodes", {"name": name}, data).get("added")
         return added if isinstance(added, int) else 0
+
+    def set_mac(self, system_id: str, interface_id: int, mac: str) -> None:
+        """Another NIC sits where this interface is: it keeps its name, its network and that it boots.
+
+        New, Ready, Failed testing, Allocated, Broken and Deployed machines alone; 409 else.
+        """
+        path: dict[str, str | int] = {"system_id": system_id, "id": interface_id}
+        self.call("Interface.update", path, {"mac_address": mac.lower()})
+
+    def add_nic(self, system_id: str, mac: str) -> None:
+        """One more interface, without a network. As set_mac, but for Deployed machines."""
+        self.call("Interfaces.create_physical", {"system_id": system_id}, {"mac_address": mac.lower()})
+
+    def delete_machine(self, system_id: str) -> None:
+        """Forget a machine; that there is none is fine."""
+        try:
+            self.call("Machine.delete", {"system_id": system_id})
+        except MaasError as error:
+            if error.status != 404:
+                raise

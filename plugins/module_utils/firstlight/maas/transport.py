@@ -22,7 +22,14 @@ CONNECT_SECONDS = 10.0
 RETRY_AFTER_MAX = 10.0
 # After these the same request can be sent again: MAAS made nothing of it, or making it twice is the same as once.
 _REPEATABLE = frozenset(
-    {"Machine.update", "Machine.set_storage_layout", "BlockDevice.set_boot_disk", "Tag.update_nodes"}
+    {
+        "Machine.update",
+        "Machine.delete",  # the second time it is gone: see client.delete_machine
+        "Machine.set_storage_layout",
+        "BlockDevice.set_boot_disk",
+        "Interface.update",
+        "Tag.update_nodes",
+    }
 )
 
 
