@@ -54,7 +54,9 @@ class Machine:
         )
         self.asset_tag: str = private.get("asset_tag", "")
         self.light: str = private.get("light", "Lit")  # Blinking: the locator
-        self.bios: dict[str, Any] = private.get("bios", {})  # only what differs from the defaults
+        self.bios: dict[str, Any] = private.get(
+            "bios", dict(entry.get("bios", {}))
+        )  # only what differs from the defaults
         self.bios_pending: dict[str, Any] = private.get("bios_pending", {})
         self.jobs: list[dict[str, Any]] = private.get("jobs", [])
         self.firmware: dict[str, str] = private.get("firmware", {})  # what updates put in place, by component

@@ -152,12 +152,13 @@ def hca_up(machine: Machine, number: int) -> bool:
 def drives(machine: Machine) -> list[Disk]:
     """The data drives that are there."""
     gone = machine.fault_number("nvme_missing", "drive")
-    return [disk for disk in machine.hardware.drives if disk.number != gone]
+    built_in = machine.hardware.drives[: machine.entry.get("drives")]
+    return [disk for disk in built_in if disk.number != gone]
 
 
 def os_disks(machine: Machine) -> list[Disk]:
     """The drives behind the boot card that are there."""
-    return [] if machine.has("os_disk_missing") else list(machine.hardware.os_disks)
+    return [] if machine.has("os_disk_missing") else list(machine.hardware.os_disks[: machine.entry.get("os_disks")])
 
 
 def drive_failed(machine: Machine, disk: Disk) -> bool:

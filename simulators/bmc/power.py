@@ -22,6 +22,16 @@ PXE_ANSWERS = ("enlist", "commission", "install", "local", "none")
 HOOK_SECONDS = 300
 
 
+def process_of(folder: Path) -> int | None:
+    """The process whose id, and start in the kernel's count, are in qemu.pid; None when it does not run."""
+    try:
+        pid, started = (folder / "qemu.pid").read_text().split()
+        fields = Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return None
+    return int(pid) if fields[0] != "Z" and fields[19] == started else None
+
+
 class World:
     """What all machines of a lab share: MAAS's PXE door, and the command that runs a server's host."""
 
@@ -31,6 +41,9 @@ class World:
         admin = lab.get("maas", {}).get("admin")
         self.pxe_url = f"http://{admin}/pxe" if admin else None
         self.hook: list[str] = list(lab.get("bmc", {}).get("hook", [sys.executable, "-m", "simulators.host"]))
+        self.real: bool = bool(
+            lab.get("bmc", {}).get("real")
+        )  # the hook is a machine: nothing of its boots is simulated
         self.hook_slots = asyncio.Semaphore(int(lab.get("bmc", {}).get("hook_limit", 4)))
         self.client: aiohttp.ClientSession | None = None
 
@@ -119,6 +132,9 @@ class Power:
             self._run_hook("off")
 
     async def _shut_down(self) -> None:
+        if self._world.real:
+            await asyncio.shield(self._run_hook("press"))
+            return
         generation = self._generation
         await asyncio.shield(self._run_hook("off"))
         if generation == self._generation and self._machine.power == "On":
@@ -146,6 +162,9 @@ class Power:
             machine.boot.update(enabled="Disabled", target="None")
         machine.changed()
         machine.last_boot = None
+        if self._world.real:
+            await self._boot_real(sources)
+            return
         for source in sources:
             answer = await self._pxe() if source == "pxe" else "local"
             if answer in ("enlist", "commission", "install"):
@@ -161,6 +180,24 @@ class Power:
         logger.info("%s: boot %d: %s, runs %s", machine.name, machine.boots, machine.last_boot, machine.running)
         if machine.running == "disk":
             await asyncio.shield(self._run_hook("on"))
+
+    async def _boot_real(self, sources: list[str]) -> None:
+        """Start a machine whose own firmware boots, from these sources in this order."""
+        machine = self._machine
+        firmware = "bios" if machine.bios_value("BootMode") == "Bios" else "uefi"
+        usable = [source for source in sources if source != "pxe" or parts.can_pxe(machine)]
+        machine.running = "machine"
+        await asyncio.shield(self._run_hook("on", firmware, *usable))
+        machine.booting = False
+        machine.changed()
+        logger.info("%s: boot %d: %s, %s", machine.name, machine.boots, firmware, ", ".join(usable))
+
+    def observe(self) -> None:
+        """Where a process is the machine: see whether it still runs. A system that shut itself down has ended it."""
+        machine = self._machine
+        if self._world.real and machine.power == "On" and not machine.booting and not process_of(machine.folder):
+            self._power_off(hook=False)
+            machine.changed()
 
     def _sources(self) -> list[str]:
         """What this boot tries, in order: the override first, if there is one, then the boot order."""
@@ -200,7 +237,7 @@ class Power:
         if not task.cancelled() and task.exception() is not None:
             logger.error("%s: failed", self._machine.name, exc_info=task.exception())
 
-    def _run_hook(self, verb: str) -> asyncio.Task[None]:
+    def _run_hook(self, verb: str, *words: str) -> asyncio.Task[None]:
         """Run the hook after the one before it has finished; "on" only if the power has not changed until then."""
         before, generation = self._hook_task, self._generation
 
@@ -210,12 +247,12 @@ class Power:
             if verb == "on" and (generation != self._generation or self._machine.power != "On"):
                 return
             async with self._world.hook_slots:
-                await self._execute(verb)
+                await self._execute(verb, *words)
 
         self._hook_task = self._keep(run())
         return self._hook_task
 
-    async def _execute(self, verb: str) -> None:
+    async def _execute(self, verb: str, *words: str) -> None:
         name = self._machine.name
         path = self._world.lab_dir / "log" / f"{name}.hook.log"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,6 +264,7 @@ class Power:
                     *self._world.hook,
                     verb,
                     name,
+                    *words,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

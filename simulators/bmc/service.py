@@ -102,6 +102,7 @@ class Service:
         bmc = self._by_address[transport.get_extra_info("sockname")[:2]]
         bmc.seen(transport)
         machine = bmc.machine
+        bmc.power.observe()
         machine.counters["requests"] += 1
         machine.unsaved = True
         path = request.path.rstrip("/") or "/"

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 
 from simulators import lab_files
-from simulators.maas import forms, routes
+from simulators.maas import forms, rack_api, routes
 from simulators.maas.auth import Authenticator
 from simulators.maas.region import Call, Region, Text
 from simulators.maas.settings import Settings
@@ -146,6 +146,8 @@ class Server:
         app.router.add_get("/faults", self._faults)
         app.router.add_put("/faults/{name}", self._fault_on)
         app.router.add_delete("/faults/{name}", self._fault_off)
+        if self.settings.real_machines:
+            app.router.add_routes(rack_api.routes(self.region))
         return app
 
     async def _pxe(self, request: web.Request) -> web.Response:

@@ -1,0 +1,1 @@
+"""A server as a QEMU machine, and the rack controller that boots it: a real DHCP, TFTP and HTTP boot."""
