@@ -7,6 +7,7 @@ from typing import Any
 from firstlight.errors import FirstlightError, InputError
 from firstlight.findings import Finding
 from firstlight.fleet_action import FleetAction, plain
+from firstlight.rolefindings import FACT
 from firstlight.stages import admit
 
 MAX_FINDINGS = 500  # of one host; all checks together give some dozens
@@ -63,15 +64,22 @@ class ActionModule(FleetAction):
         return all_of_it and not of_a_part(list(self.variables["ansible_skip_tags"])), all_of_it or of_a_part(run)
 
     def _findings(self, name: str, stage: str, register: str | None) -> list[Finding]:
+        well = [Finding(stage, "ok", stage, evidence="every role read back what it did")]
         if register is None:  # every task of the stage went well: that is the finding
-            return [Finding(stage, "ok", stage, evidence="every role read back what it did")]
-        found = plain(self.host_variables(name).get(register, {}).get("findings"))
+            return well
+        if register == FACT:  # beside it, what roles found and did not fail for; there may be none
+            found = plain(self.host_variables(name).get("ansible_facts", {}).get(FACT, []))
+            if found == []:
+                return well
+        else:
+            found = plain(self.host_variables(name).get(register, {}).get("findings"))
+            well = []
         said = "the host told nothing: no finding is no proof of anything"
         if isinstance(found, list) and len(found) > MAX_FINDINGS:
             said = f"the host's answer is not believable: {len(found)} findings"
         elif found:
             try:
-                return [Finding.from_dict(f) for f in found]
+                return [*well, *(Finding.from_dict(f) for f in found)]
             except (TypeError, KeyError, ValueError) as error:
                 said = f"the host's answer is not readable: {type(error).__name__}"
         return [Finding(stage, "unknown", f"{stage}.no_answer", evidence=said, action="retry")]

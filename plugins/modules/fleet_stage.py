@@ -30,7 +30,10 @@ options:
     type: list
     elements: str
   findings_from:
-    description: With O(event=close), the registered variable of each host whose C(findings) are taken.
+    description:
+      - With O(event=close), the registered variable of each host whose C(findings) are taken.
+      - C(firstlight_findings) is the fact of that name, to which roles add (M(role_findings)); where no role added
+        anything, that every task went well is the finding.
     type: str
 """
 

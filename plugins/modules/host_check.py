@@ -19,14 +19,23 @@ description:
   - Only reads; the same in check mode. It never fails because of the hardware, only because of wrong parameters.
 options:
   profile:
-    description: The host's profile as a mapping (as in C(inventory/profiles/)). What has a count of 0 is not checked.
+    description:
+      - The host's profile as a mapping (as in C(inventory/profiles/)). What has a count of 0 is not checked.
+      - Required without O(checks).
     type: dict
-    required: true
   tier:
     description: Which checks to run.
     type: str
     choices: [quick]
     default: quick
+  checks:
+    description:
+      - Run only the checks of these names, whatever their tier; so a role reads back what it did by the check that
+        runs later too. They run though O(profile) says nothing of their part; one that has nothing to judge without
+        it is C(unknown).
+    type: list
+    elements: str
+    default: []
   skip:
     description: Checks that are switched off on this host. Each one is reported as a finding of status C(warn).
     type: list
@@ -93,6 +102,12 @@ EXAMPLES = r"""
     profile: "{{ profile }}"
   register: smoke
 
+- name: Read back what a role did
+  host_check:
+    profile: "{{ profile }}"
+    checks: [cpu_frequency]
+  register: proof
+
 - name: Run them while the InfiniBand fabric is not cabled yet
   host_check:
     profile: "{{ profile }}"
@@ -147,6 +162,7 @@ from ansible.module_utils.firstlight.checks import ALL_CHECKS, TIERS, Skip, run_
 from ansible.module_utils.firstlight.profile import Profile  # noqa: E402
 
 EXPORTERS = {"node_exporter": 9100}
+NO_PROFILE = {"name": "none", "vendor": "", "model": ""}
 
 
 def read_skips(rows):
@@ -184,8 +200,9 @@ def read_expect(expect):
 def main():
     module = AnsibleModule(
         argument_spec={
-            "profile": {"type": "dict", "required": True},
+            "profile": {"type": "dict"},
             "tier": {"type": "str", "choices": list(TIERS), "default": "quick"},
+            "checks": {"type": "list", "elements": "str", "default": []},
             "skip": {
                 "type": "list",
                 "elements": "dict",
@@ -214,19 +231,32 @@ def main():
     )
     params = module.params
     try:
-        profile = Profile.from_dict(params["profile"])
+        profile = Profile.from_dict(params["profile"] if params["profile"] is not None else NO_PROFILE)
     except ValueError as error:
         module.fail_json(msg=f"profile: {error}")
     try:
         skips = read_skips(params["skip"])
         for name in params["require"]:
             known_check("require", name)
+        for name in params["checks"]:
+            known_check("checks", name)
+        if params["profile"] is None and not params["checks"]:
+            raise ValueError("profile: is missing; only where checks names some it is not required")
         expect = read_expect(params["expect"])
         if not math.isfinite(params["timeout"]) or not 0 < params["timeout"] <= 600:
             raise ValueError(f"timeout: {params['timeout']!r} is not more than 0 and at most 600 seconds")
     except ValueError as error:
         module.fail_json(msg=str(error))
-    result = run_checks(ALL_CHECKS, profile, expect, params["tier"], skips, params["require"], params["timeout"])
+    result = run_checks(
+        ALL_CHECKS,
+        profile,
+        expect,
+        params["tier"],
+        skips,
+        params["require"],
+        params["timeout"],
+        only=params["checks"],
+    )
     module.exit_json(
         changed=False,
         findings=[finding.to_dict() for finding in result.findings],

@@ -137,6 +137,21 @@ def test_what_runs_by_default_is_docker_the_exporter_and_the_clock(tmp_path: Pat
     assert {"docker.not_running", "exporter.not_answering", "clock.skew"} <= symptoms
 
 
+def test_only_the_checks_that_are_named_run(tmp_path: Path) -> None:
+    tools = {**GOOD_TOOLS, "nvme": "sleep 60", "nvidia-smi": cat("nvidia-smi.7-of-8.csv")}
+
+    result = host_check(tmp_path, tools, profile=WHOLE, checks=["gpu_count", "failed_units"])
+
+    assert {f["check"]: f["status"] for f in result["findings"]} == {"gpu_count": "fail", "failed_units": "ok"}
+
+
+def test_a_check_that_is_named_says_so_when_it_has_nothing_to_judge(tmp_path: Path) -> None:
+    result = host_check(tmp_path, GOOD_TOOLS, checks=["gpu_count"])
+
+    assert [f["symptom"] for f in result["findings"]] == ["gpu_count.not_expected"]
+    assert result["verdict"]["ready"] is False
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -147,7 +162,8 @@ def test_what_runs_by_default_is_docker_the_exporter_and_the_clock(tmp_path: Pat
             "gpus.count must be a whole number, 0 or more, not 'eight'",
         ),
         ({"profile": {**EMPTY, "limits": {"disk_used_percent": "95 %"}}}, "limits.disk_used_percent must be a number"),
-        ({}, "missing required arguments: profile"),
+        ({}, "profile: is missing; only where checks"),
+        ({"checks": ["gpus"]}, "checks: 'gpus' is no check; there are gpu_count, hca_state"),
         ({"profile": EMPTY, "tier": "slow"}, "value of tier must be one of: quick"),
         ({"profile": EMPTY, "timeout": 0}, "timeout: 0.0 is not more than 0"),
         ({"profile": EMPTY, "require": ["gpus"]}, "require: 'gpus' is no check; there are gpu_count, hca_state"),
@@ -198,7 +214,7 @@ def test_the_documentation_names_every_parameter_and_result() -> None:
     exec(compile(source.split("\nimport datetime")[0], str(MODULE), "exec"), namespace)
     documented = yaml.safe_load(namespace["DOCUMENTATION"])["options"]
 
-    assert set(documented) == {"profile", "tier", "skip", "require", "timeout", "expect"}
+    assert set(documented) == {"profile", "tier", "checks", "skip", "require", "timeout", "expect"}
     assert set(documented["expect"]["suboptions"]) == {"ntp_servers", "clock", "docker", "exporters", "gpu_driver"}
     assert set(yaml.safe_load(namespace["RETURN"])) == {"findings", "verdict", "seconds"}
     assert all(

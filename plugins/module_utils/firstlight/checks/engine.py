@@ -19,6 +19,7 @@ from .capture import NO_TOOL, NOT_PERMITTED, TIMED_OUT, TOO_MUCH, Output, Source
 
 TIERS = ("quick",)
 FINDINGS_MAX = 20  # of one check; the rest is counted
+ASKED = "asked"  # in expect: the checks that were asked for by name
 
 Captured = Dict[str, Output]
 Expect = Dict[str, Any]
@@ -60,6 +61,11 @@ class Result:
     findings: List[Finding]
     verdict: Verdict
     seconds: Dict[str, float] = field(default_factory=dict)
+
+
+def asked(expect: Expect, name: str) -> bool:
+    """Whether this check was asked for by name, so that it reads although the profile says nothing of its part."""
+    return name in expect.get(ASKED, ())
 
 
 def ok(check: str, evidence: str) -> List[Finding]:
@@ -130,22 +136,28 @@ def run_checks(
     require: Iterable[str] = (),
     timeout: float = 30.0,
     today: Optional[datetime.date] = None,
+    only: Iterable[str] = (),
 ) -> Result:
     """Run all checks of a tier that the profile asks for; everything they read runs at once.
 
     timeout: seconds that any one command may take at most. today: decides which skips still hold.
+    only: run just the checks of these names, whatever their tier. That is an order: what the profile says nothing of
+    is judged all the same (see ``asked``), and a check that has nothing to read then is unknown.
     """
-    expect = expect or {}
+    wanted = frozenset(only)
+    expect = {**(expect or {}), ASKED: wanted}
     required = set(require)
     day = today or datetime.date.today()
     off = {skip.check: skip for skip in skips if skip.until >= day}
     findings: List[Finding] = []
     planned: List[Tuple[Check, Dict[str, Source]]] = []
     for check in checks:
-        if check.tier != tier:
+        if check.name not in wanted if wanted else check.tier != tier:
             continue
         reads = check.reads(profile, expect)
         if not reads:
+            if wanted:
+                findings.append(unknown(check.name, "not_expected", "the profile expects none of it on this host"))
             continue
         if check.name in off:
             findings.append(_skipped(off[check.name]))
@@ -159,7 +171,7 @@ def run_checks(
         findings += judge_check(check, captured, profile, expect)
         slowest = max(output.seconds for output in captured.values())
         seconds[check.name] = round(slowest + time.monotonic() - started, 3)
-    if not planned:
+    if not planned and not wanted:
         findings.append(unknown("host_check", "nothing_checked", "every check was skipped, or none is asked for"))
     return Result(findings, verdict(findings), seconds)
 

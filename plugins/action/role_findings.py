@@ -1,0 +1,44 @@
+"""Adds a role's findings to the host's (see plugins/modules/role_findings.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.action import ActionBase
+
+from firstlight import rolefindings
+from firstlight.errors import InputError
+from firstlight.fleet_action import plain
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+    _VALID_ARGS = frozenset({"role", "findings"})
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        _, options = self.validate_argument_spec(
+            {
+                "role": {"type": "str", "required": True},
+                "findings": {"type": "list", "elements": "dict", "required": True},
+            }
+        )
+        role = str(options["role"])
+        try:
+            findings = rolefindings.read(role, plain(options["findings"]))
+        except InputError as error:
+            return {"failed": True, "msg": str(error)}
+        host = variables.get("inventory_hostname", "")
+        for line in rolefindings.lines(f for f in findings if f.status == "warn"):
+            self._display.display(f"{host}: {role}: warning: {line}", color="yellow")
+        known = plain(variables.get("ansible_facts", {}).get(rolefindings.FACT))
+        result = {"changed": False, "ansible_facts": {rolefindings.FACT: rolefindings.add(known, role, findings)}}
+        said = rolefindings.refusal(role, findings)
+        collected = self._templar.template(variables.get(rolefindings.COLLECTED, False))
+        if said and not boolean(collected, strict=False):
+            return {**result, "failed": True, "msg": said}
+        return {**result, "msg": said or f"{role}: {len(findings)} findings, nothing against the host"}

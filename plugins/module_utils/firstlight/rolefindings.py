@@ -1,0 +1,48 @@
+"""The findings of roles: a fact of the host that grows while the stage runs, and is read when it closes.
+
+Pure functions; the action plugin role_findings and fleet_stage speak with Ansible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .errors import InputError
+from .findings import Finding, blocking
+
+FACT = "firstlight_findings"
+COLLECTED = "findings_collected"  # a play's variable: its close reads the fact
+OF_A_ROLE_MAX = 100
+SHOWN_MAX = 5
+
+
+def read(role: str, rows: Any) -> list[Finding]:
+    """The findings that a role hands over; InputError when they are none (a bug of the role, or a hostile host)."""
+    if not isinstance(rows, list) or len(rows) > OF_A_ROLE_MAX:
+        raise InputError(f"role_findings: findings of {role} must be a list of at most {OF_A_ROLE_MAX}")
+    try:
+        return [Finding.from_dict(row) for row in rows]
+    except (TypeError, KeyError, ValueError) as error:
+        raise InputError(f"role_findings: a finding of {role} is not readable: {error}") from None
+
+
+def add(known: Any, role: str, findings: Iterable[Finding]) -> list[dict[str, str]]:
+    """The fact with this role's findings in place of those that it had; each row names the role."""
+    others = [dict(row) for row in known or [] if isinstance(row, Mapping) and row.get("role") != role]
+    return [*others, *({**finding.to_dict(), "role": role} for finding in findings)]
+
+
+def lines(findings: Iterable[Finding]) -> list[str]:
+    """Each finding on one line, as a person reads it."""
+    return [
+        " ".join(part for part in (f.symptom, f.locator, f"({f.evidence})" if f.evidence else "") if part)
+        for f in findings
+    ]
+
+
+def refusal(role: str, findings: Iterable[Finding]) -> str:
+    """One line that says why the host is not as the role wants it; empty when nothing says so."""
+    bad = blocking(findings)
+    more = f"; and {len(bad) - SHOWN_MAX} more" if len(bad) > SHOWN_MAX else ""
+    return f"{role}: {'; '.join(lines(bad[:SHOWN_MAX]))}{more}" if bad else ""

@@ -1,0 +1,49 @@
+"""Documentation of the action plugin of the same name, which does the work on the controller."""
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+DOCUMENTATION = r"""
+module: role_findings
+short_description: Add what a role found to the host's findings
+description:
+  - Sets the fact C(firstlight_findings), a list of findings, each with the C(role) that gave it. What the same role
+    gave before is replaced.
+  - Where the play has the variable C(findings_collected) (true), that is all - its close reads the fact
+    (M(fleet_stage) with C(findings_from=firstlight_findings)), so that a host leaves the stage with all its findings
+    at once. Elsewhere a finding of status C(fail) or C(unknown) fails the task with one line.
+  - A finding of status C(warn) is shown and no more.
+author: [Firstlight contributors]
+options:
+  role:
+    description: The role's name.
+    type: str
+    required: true
+  findings:
+    description: Findings as M(host_check) returns them; at most 100.
+    type: list
+    elements: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Read back what was done
+  host_check:
+    checks: [cpu_frequency]
+  register: __cpu_frequency_proof
+
+- name: Hand over what was found
+  role_findings:
+    role: cpu_frequency
+    findings: "{{ __cpu_frequency_proof.findings }}"
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The fact.
+  type: dict
+  returned: always
+  contains:
+    firstlight_findings: {description: All findings of roles on this host so far., type: list, elements: dict}
+"""
