@@ -9,6 +9,7 @@ asking for it: what is not in it cannot be called by mistake.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -40,6 +41,11 @@ OPERATIONS: dict[str, tuple[str, dict[str, tuple[str, str | None]]]] = {
     "Interface": ("nodes/{system_id}/interfaces/{id}/", {"update": ("PUT", None)}),
     "BlockDevices": ("nodes/{system_id}/blockdevices/", {"read": ("GET", None)}),
     "BlockDevice": ("nodes/{system_id}/blockdevices/{id}/", {"set_boot_disk": ("POST", "set_boot_disk")}),
+    # No slash behind the name: MAAS answers 404 to one.
+    "Scripts": ("scripts/", {"create": ("POST", None)}),
+    "Script": ("scripts/{name}", {"read": ("GET", None), "update": ("PUT", None)}),
+    "ScriptResults": ("nodes/{system_id}/results/", {"read": ("GET", None)}),
+    "BootResources": ("boot-resources/", {"read": ("GET", None)}),
     "Events": ("events/", {"query": ("GET", "query")}),
     "Tags": ("tags/", {"read": ("GET", None), "create": ("POST", None)}),
     "Tag": ("tags/{name}/", {"update_nodes": ("POST", "update_nodes")}),
@@ -91,8 +97,8 @@ class RequestMaker:
     def make(self, operation: str, path: Mapping[str, str | int], data: Mapping[str, Any]) -> Request:
         """The request for an operation such as ``Machine.deploy``.
 
-        path: what the URI needs (system_id, id, name). data: strings, numbers, booleans or lists of strings;
-        None leaves a parameter out.
+        path: what the URI needs (system_id, id, name). data: strings, numbers, booleans, lists of strings, or bytes
+        for a file; None leaves a parameter out.
         """
         handler, action = operation.split(".")
         call = getattr(getattr(self._session, handler), action).bind(**{k: str(v) for k, v in path.items()})
@@ -103,6 +109,8 @@ class RequestMaker:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return lambda: io.BytesIO(value)  # an upload; bones opens it for each request
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):

@@ -151,6 +151,11 @@ class MaasClient(Transport):
         data = {"storage_layout": "flat", "root_device": device_id}
         self.call("Machine.set_storage_layout", {"system_id": system_id}, data)
 
+    def boot_resources(self) -> list[dict[str, Any]]:
+        """The images that MAAS has, of an Ubuntu image each kernel apart: {name, architecture: amd64/ga-24.04...}."""
+        answer = self.call("BootResources.read")
+        return [r for r in answer if isinstance(r, dict)] if isinstance(answer, list) else []
+
     def events(self, system_id: str, limit: int = 100) -> list[dict[str, Any]]:
         """The latest events of a machine, newest first, those of level DEBUG (network boot) included."""
         data = {"id": system_id, "level": "DEBUG", "limit": limit}
@@ -198,3 +203,25 @@ class MaasClient(Transport):
         except MaasError as error:
             if error.status != 404:
                 raise
+
+    def script(self, name: str) -> dict[str, Any] | None:
+        """A script with its text and history; None when MAAS has none of this name."""
+        try:
+            return self.mapping("Script.read", {"name": name}, {"include_script": True})
+        except MaasError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def upload_script(self, name: str, script: str, is_new: bool, **fields: Any) -> None:
+        """Make a script, or give it a new text. fields: type, title, timeout in seconds, comment... as MAAS has them."""
+        data = {"script": script.encode(), **fields}
+        if is_new:
+            self.call("Scripts.create", data={"name": name, **data})
+        else:
+            self.call("Script.update", {"name": name}, data)
+
+    def script_results(self, system_id: str, name: str) -> list[dict[str, Any]]:
+        """The machine's runs of scripts, those of the installer included, each with the results of this one script."""
+        answer = self.call("ScriptResults.read", {"system_id": system_id}, {"filters": name, "include_output": True})
+        return [r for r in answer if isinstance(r, dict)] if isinstance(answer, list) else []

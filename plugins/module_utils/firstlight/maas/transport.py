@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import requests
 
+from ..clocks import Reading
 from ..errors import FirstlightError, InputError
 from ..findings import shorten
 from .api import Request, RequestMaker, api_root, split_key
@@ -92,6 +93,7 @@ class Transport:
         self._sessions: list[requests.Session] = []
         self.reads = 0
         self.writes = 0
+        self.clock: Reading | None = None  # MAAS's, from the Date of its answers; the best reading so far
 
     def __enter__(self) -> Self:
         return self
@@ -156,6 +158,7 @@ class Transport:
     def _send(self, request: Request) -> tuple[requests.Response, bytes]:
         where = urlsplit(self.root).netloc
         deadline = time.monotonic() + self._timeout
+        asked_at = time.time()
         try:
             with self._session().request(
                 request.method,
@@ -166,6 +169,7 @@ class Transport:
                 allow_redirects=False,  # a redirect would carry the key to somebody else
                 stream=True,
             ) as response:
+                self._note_clock(response, asked_at, time.time())
                 parts, size = [], 0
                 for part in response.iter_content(65536):
                     parts.append(part)
@@ -194,6 +198,18 @@ class Transport:
             raise MaasError(self.redact(f"MAAS at {where} broke the connection: {reason}"), "lost") from None
         except OSError as error:  # requests lets a missing CA file through as it is
             raise InputError(f"ca_file: {shorten(str(error))}") from None
+
+    def _note_clock(self, response: requests.Response, asked_at: float, answered_at: float) -> None:
+        try:
+            theirs = parsedate_to_datetime(response.headers["Date"]).timestamp()
+        except (KeyError, ValueError, TypeError, OverflowError):
+            return
+        # It wrote the date at some moment in between, and cut it to whole seconds.
+        uncertainty = abs(answered_at - asked_at) / 2 + 0.5
+        reading = Reading("MAAS's clock", theirs + 0.5 - (asked_at + answered_at) / 2, uncertainty)
+        with self._lock:
+            if self.clock is None or reading.uncertainty <= self.clock.uncertainty:
+                self.clock = reading
 
     def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._local, "session", None)
