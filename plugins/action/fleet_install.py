@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
 from typing import Any
 
 from firstlight.findings import Finding, blocking
 from firstlight.fleet_action import FleetAction
 from firstlight.maas.client import MaasClient
 from firstlight.maas.disks import os_disk_of
+from firstlight.maas.images import COMPONENT, UNAME, Pin, find_images, pin_of
 from firstlight.maas.install import InstallResult, Progress, Wanted, install
-from firstlight.maas.machines import macs_of
+from firstlight.maas.machines import DEPLOYED, DEPLOYING, Machine, macs_of, status_of, text_of
 from firstlight.maas.options import install_options, ssh_minutes
+from firstlight.maas.userdata import per_host, user_data_settings
 from firstlight.maas.wait import wait_for_ssh
+from firstlight.versions import ANY, load_versions
 
 SSH_MINUTES_INSTALLED = 0.5  # a host that was not touched answers at once or not at all
 
@@ -21,12 +22,18 @@ SSH_MINUTES_INSTALLED = 0.5  # a host that was not touched answers at once or no
 class ActionModule(FleetAction):
     def work(self) -> dict[str, Any]:
         options = install_options(self.value, check=self.check)
+        settings = user_data_settings(self.value)
         admitted = self.open_stage("install").admitted
         if not admitted:
             return {"addresses": {}, "hosts": {}, "msg": self.close_stage("install", {}, {})}
         client = self.maas_client()
         wanted, findings = self._wanted(client, admitted)
-        results = install(client, wanted, options, on_progress=self._progress, on_deed=self._deed) if wanted else {}
+        user_data = per_host(settings, {w.name: self.known_hosts(w.name) for w in wanted})
+        results = (
+            install(client, wanted, options, on_progress=self._progress, on_deed=self._deed, user_data=user_data)
+            if wanted
+            else {}
+        )
         findings |= {name: list(result.findings) for name, result in results.items()}
         installed = {n: r for n, r in results.items() if r.status == "deployed" and not blocking(findings[n])}
         if self.check:
@@ -49,7 +56,12 @@ class ActionModule(FleetAction):
             "changed": any(result.changed for result in results.values()),
             "addresses": addresses,
             "hosts": {
-                name: {"address": address, "os_disk": results[name].os_disk, "disks_before": results[name].disks_before}
+                name: {
+                    "address": address,
+                    "os_disk": results[name].os_disk,
+                    "disks_before": results[name].disks_before,
+                    "image": self._images[name],
+                }
                 for name, address in addresses.items()
             },
             "diff": [{"prepared": f"{n}: {deed}\n"} for n, result in results.items() for deed in result.deeds],
@@ -60,27 +72,50 @@ class ActionModule(FleetAction):
         by_mac = {mac: machine for machine in client.machines() for mac in macs_of(machine)}
         wanted: list[Wanted] = []
         findings: dict[str, list[Finding]] = {}
+        pins = self._pins(names, {n: by_mac.get(self.host_value(n, "pxe_mac", "")) for n in names}, client)
         for name in names:
             machine = by_mac.get(self.host_value(name, "pxe_mac", ""))
             if machine is not None or self.check:  # in check mode nothing was enlisted
                 planned = self.planned(name)
                 disk = os_disk_of(self.host_value(name, "profile"), self.host_value(name, "bmc_record")["hardware"])
                 system_id = machine["system_id"] if machine else ""
-                wanted.append(Wanted(name, system_id, disk, planned.bmc_address, planned.rack))
+                pin = pins[name]
+                wanted.append(
+                    Wanted(name, system_id, disk, planned.bmc_address, planned.rack, pin.series, pin.hwe_kernel)
+                )
             else:
                 said = "MAAS has no machine with this host's MAC any more; enlist again"
                 findings[name] = [Finding("install", "fail", "maas.not_enlisted", name, said, "retry")]
         return wanted, findings
+
+    def _pins(self, names: list[str], machines: dict[str, Machine | None], client: MaasClient) -> dict[str, Pin]:
+        """What each host gets; InputError when MAAS has no such image or kernel for a host that is to be deployed."""
+        versions = load_versions(self.versions_file())
+        pins: dict[str, Pin] = {}
+        self._images: dict[str, dict[str, str]] = {}
+        to_deploy: dict[str, tuple[Pin, str]] = {}
+        for name in names:
+            machine = machines[name] or {}
+            architecture = text_of(machine, "architecture")
+            known = UNAME.get(architecture.partition("/")[0], ANY)
+            settings = versions.settings(COMPONENT, ANY, known, self.host_value(name, "profile")["name"])
+            pins[name] = pin = pin_of(settings, self.value)
+            system = text_of(machine, "osystem")
+            image = pin.series if "/" in pin.series else f"{system}/{pin.series}" if system else ""
+            self._images[name] = {"image": image, "release": pin.release, "kernel_version": pin.kernel_version}
+            if machine and status_of(machine) not in (DEPLOYED, DEPLOYING):
+                to_deploy[name] = (pin, architecture)
+        if to_deploy:
+            for name, image in find_images(client.boot_resources(), to_deploy).items():
+                self._images[name]["image"] = image
+        return pins
 
     def _deed(self, name: str, line: str) -> None:
         """Called before a machine is wiped: the ledger knows, and the old host key is forgotten."""
         self.ledger.deed(name, line)
         self.ledger.set_state(name, "installing", line)
         self.tell(f"{name}: {line}")
-        known_hosts = self.host_value(name, "known_hosts_file")
-        if known_hosts and Path(known_hosts).expanduser().exists():
-            forget = ["ssh-keygen", "-q", "-R", name, "-f", str(Path(known_hosts).expanduser())]
-            subprocess.run(forget, check=False, capture_output=True)  # no such key is fine
+        self.known_hosts(name).forget(name)
 
     def _progress(self, progress: Progress) -> None:
         for line in progress.news:

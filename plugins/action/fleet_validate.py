@@ -9,10 +9,13 @@ from ansible import constants as C
 
 from firstlight.errors import InputError
 from firstlight.fleet_action import FleetAction
+from firstlight.maas.hostkeys import new_key_pair
+from firstlight.maas.images import COMPONENT, UNAME, pin_of
 from firstlight.maas.options import install_options, ssh_minutes
+from firstlight.maas.userdata import user_data_settings
 from firstlight.policy import required_ready
 from firstlight.sitefiles import load_profiles
-from firstlight.versions import load_versions
+from firstlight.versions import ANY, load_versions
 
 VAULT = "put it into group_vars/all/secrets.yml with ansible-vault, or into the environment as "
 
@@ -27,6 +30,9 @@ class ActionModule(FleetAction):
         for key in ("bmc_ca_file", "maas_ca_file", "ansible_ssh_private_key_file"):
             self._readable(key)
         install_options(self.value)
+        # a template that makes no usable user data is told before anything is touched
+        user_data_settings(self.value).render(self.hosts[0], new_key_pair())
+        self.known_hosts(self.hosts[0])
         ssh_minutes(self.value)
         self._versions()
         client = self.maas_client()
@@ -34,10 +40,12 @@ class ActionModule(FleetAction):
         return {"msg": f"{len(self.hosts)} hosts, MAAS {client.version()} as {who}"}
 
     def _versions(self) -> None:
-        path = Path(self.value("versions_file") or Path(self.value("inventory_dir")) / "../versions.yml")
         folders = [Path(folder) for folder in C.DEFAULT_ROLES_PATH or []]
         roles = [role.name for folder in folders if folder.is_dir() for role in folder.iterdir()]
-        load_versions(path, load_profiles(self.value("profiles_folder")), roles)
+        versions = load_versions(self.versions_file(), load_profiles(self.value("profiles_folder")), roles)
+        for profile in {self.host_value(name, "profile")["name"] for name in self.hosts}:
+            for architecture in UNAME.values():
+                pin_of(versions.settings(COMPONENT, ANY, architecture, profile), self.value)
 
     def _readable(self, key: str) -> None:
         """A file that a setting names, where it is set, is there and can be read."""

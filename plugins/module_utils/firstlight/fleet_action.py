@@ -23,6 +23,7 @@ from .errors import FirstlightError, InputError
 from .findings import Finding, blocking
 from .ledger.store import Ledger
 from .maas.client import MaasClient
+from .maas.hostkeys import KnownHosts
 from .sitefiles import PlannedHost
 from .stages import Admission, admit
 
@@ -141,6 +142,16 @@ class FleetAction(ActionBase):
         if not secret:
             raise InputError(f"{key} of {name} is not set; put it into group_vars/all/secrets.yml with ansible-vault")
         return str(secret)
+
+    def versions_file(self) -> Path:
+        return Path(self.value("versions_file") or Path(self.value("inventory_dir")) / "../versions.yml")
+
+    def known_hosts(self, name: str) -> KnownHosts:
+        """The file that SSH verifies this host by."""
+        path = self.host_value(name, "known_hosts_file")
+        if not path:
+            raise InputError(f"known_hosts_file of {name} is not set; see inventory/example/group_vars/all/site.yml")
+        return KnownHosts(path)
 
     def maas_client(self) -> MaasClient:
         return MaasClient(

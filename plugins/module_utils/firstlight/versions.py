@@ -11,6 +11,7 @@ from .errors import InputError
 from .yamlfile import YamlFile, read_yaml
 
 ANY = "any"
+NOT_ROLES = ("operating_system",)  # components that no role installs; see maas/images.py
 
 _SETTINGS: dict[str, Any] = {
     "type": "object",
@@ -91,6 +92,7 @@ def load_versions(
                 f"unknown profile {profile!r}; known are {', '.join(known)}", file.where(["overrides", profile])
             )
     if components is not None:
+        components = [*components, *NOT_ROLES]
         _refuse_unknown(file, sorted(components), ["versions"], file.data["versions"])
         for profile, by_component in overrides.items():
             _refuse_unknown(file, sorted(components), ["overrides", profile], by_component)

@@ -1,18 +1,41 @@
 """The user data that an installed host starts with."""
 
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
 import pytest
 import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from firstlight.errors import InputError
-from firstlight.maas.userdata import user_data
+from firstlight.maas.hostkeys import new_key_pair
+from firstlight.maas.userdata import UserData, as_json, user_data_settings
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0Yx9cGh5e1o1lVqPVo9C3qO0Vw8yq9JtV6l0Cz9sUe ops: the #1 key"
+PAIR = new_key_pair()
+TEXT = st.text(alphabet=st.characters(exclude_categories=("Cs",)))
 
 
-def test_the_whole_document():
-    text = user_data([KEY], ntp_servers=["10.0.0.1", "ntp.example.org"])
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "key.pub").write_text(f"# ours\n{KEY}\n\n{KEY} too\n")
+    return {"install_ssh_public_key_file": str(tmp_path / "key.pub")}
+
+
+def config(settings: UserData) -> dict:
+    text = settings.render("r1-n01", PAIR)
     assert text.startswith("#cloud-config\n")
-    assert yaml.safe_load(text) == {
+    return yaml.safe_load(text)
+
+
+def test_a_site_without_settings(site):
+    found = config(user_data_settings(site.get))
+    [hold] = found.pop("runcmd")
+    [file] = found.pop("write_files")
+    assert found == {
         "users": [
             {
                 "name": "firstlight",
@@ -20,39 +43,199 @@ def test_the_whole_document():
                 "shell": "/bin/bash",
                 "lock_passwd": True,
                 "sudo": "ALL=(ALL) NOPASSWD:ALL",
-                "ssh_authorized_keys": [KEY],
+                "ssh_authorized_keys": [KEY, f"{KEY} too"],
             }
         ],
         "ssh_pwauth": False,
         "disable_root": True,
+        "ssh_deletekeys": True,
+        "ssh_genkeytypes": ["ed25519"],
+        "ssh_keys": {"ed25519_private": PAIR.private, "ed25519_public": PAIR.public},
+        "timezone": "Etc/UTC",
         "package_update": False,
         "package_upgrade": False,
         "package_reboot_if_required": False,
-        "ntp": {"enabled": True, "servers": ["10.0.0.1", "ntp.example.org"]},
     }
+    assert "apt-mark hold" in hold
+    assert '"linux-"; "nvidia-"' in file["content"]
 
 
-def test_no_ntp_section_without_servers():
-    assert "ntp" not in yaml.safe_load(user_data([KEY, "", "  "], user="ops"))
+def test_a_site_with_everything(site):
+    site |= {
+        "ansible_user": "ops",
+        "install_ntp_servers": ["10.0.0.1", "fd00::1"],
+        "time_sync_servers": ["not.asked.example"],
+        "install_apt_proxy": "http://10.0.0.2:8000/",
+        "install_apt_mirrors": {"security": "https://mirror.example/security", "primary": "http://[fd00::2]/ubuntu"},
+        "install_packages": ["chrony", "linux-tools=6.8.0-1~22"],
+        "install_timezone": "Europe/Berlin",
+    }
+    found = config(user_data_settings(site.get))
+    assert found["users"][0]["name"] == "ops"
+    assert found["timezone"] == "Europe/Berlin"
+    assert found["ntp"] == {"enabled": True, "ntp_client": "chrony", "servers": ["10.0.0.1", "fd00::1"]}
+    assert found["apt"] == {
+        "http_proxy": "http://10.0.0.2:8000/",
+        "https_proxy": "http://10.0.0.2:8000/",
+        "preserve_sources_list": False,
+        "primary": [{"arches": ["default"], "uri": "http://[fd00::2]/ubuntu"}],
+        "security": [{"arches": ["default"], "uri": "https://mirror.example/security"}],
+    }
+    assert (found["package_update"], found["packages"]) == (True, ["chrony", "linux-tools=6.8.0-1~22"])
+
+
+def test_the_roles_servers_are_asked_where_install_has_none(site):
+    assert user_data_settings({**site, "time_sync_servers": ["10.0.0.9"]}.get).ntp_servers == ["10.0.0.9"]
+    none = {**site, "time_sync_servers": ["10.0.0.9"], "install_ntp_servers": []}
+    assert "bootcmd" not in config(user_data_settings(none.get))
+
+
+def test_the_clock_is_set_by_the_script_before_anything_else(site):
+    """The command as it is written, run: it reaches the script with its servers, and does not fail."""
+    [command] = config(user_data_settings({**site, "install_ntp_servers": ["no-such-host.invalid"]}.get))["bootcmd"]
+    assert command[:3] == ["cloud-init-per", "instance", "firstlight-clock"]
+    done = subprocess.run(command[3:], capture_output=True, text=True, timeout=60, check=True)
+    assert "clock: no-such-host.invalid:" in done.stdout
+    assert "nobody told the time" in done.stdout
+
+
+def test_installed_kernels_are_held_and_nothing_else(site, tmp_path):
+    [hold] = config(user_data_settings(site.get))["runcmd"]
+    listed = "installed linux-image-generic\ninstalled linux-libc-dev\nnot-installed linux-image-6.8.0-1\n"
+    listed += "installed linux-headers-6.8.0-31-generic\ninstalled linux-base\ninstalled linux-generic-hwe-24.04\n"
+    (tmp_path / "dpkg-query").write_text("#!/bin/sh\ncat <<'END'\n" + listed + "END\n")
+    (tmp_path / "apt-mark").write_text('#!/bin/sh\necho "$@" > "$(dirname "$0")/held"\n')
+    for name in ("dpkg-query", "apt-mark"):
+        (tmp_path / name).chmod(0o755)
+    subprocess.run(["sh", "-c", hold], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, timeout=20, check=True)
+    assert (tmp_path / "held").read_text().split() == [
+        "hold", "linux-image-generic", "linux-headers-6.8.0-31-generic", "linux-generic-hwe-24.04",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text"),
+    ("change", "said"),
     [
-        ({"authorized_keys": []}, "no SSH key"),
-        ({"authorized_keys": ["-----BEGIN OPENSSH PRIVATE KEY-----"]}, "not a public SSH key"),
-        ({"authorized_keys": [KEY + "\nssh-ed25519 AAAA evil"]}, "not a public SSH key"),
-        ({"authorized_keys": [KEY], "user": "root"}, "'root' cannot be the SSH user"),
-        ({"authorized_keys": [KEY], "user": "a b"}, "cannot be the SSH user"),
-        ({"authorized_keys": [KEY], "ntp_servers": ["a b"]}, "'a b' is not the name"),
+        ({"install_ssh_public_key_file": None}, "install_ssh_public_key_file is not set"),
+        ({"ansible_user": "root"}, "'root' cannot be the SSH user"),
+        ({"ansible_user": "a b"}, "'a b' cannot be the SSH user"),
+        ({"install_ntp_servers": ["a b"]}, "install_ntp_servers: 'a b' is not the name or address"),
+        ({"time_sync_servers": "ntp.example"}, "time_sync_servers is 'ntp.example'; it must be a list"),
+        ({"install_apt_proxy": "10.0.0.2:8000"}, "install_apt_proxy is '10.0.0.2:8000'; write a URL"),
+        ({"install_apt_proxy": "http://x\ny"}, "write a URL"),
+        ({"install_apt_proxy": "http://u:p@x/"}, "install_apt_proxy has a user name or password"),
+        ({"install_apt_proxy": "http://x:99999"}, "write a URL"),
+        ({"install_apt_proxy": 'http://x/"; APT::x "'}, "write a URL"),
+        ({"install_apt_mirrors": ["http://x"]}, "its keys are primary and security"),
+        ({"install_apt_mirrors": {"main": "http://x"}}, "its keys are primary and security"),
+        ({"install_apt_mirrors": {"primary": "ftp://x"}}, "install_apt_mirrors.primary is 'ftp://x'"),
+        ({"install_packages": ["a b"]}, "install_packages: 'a b' is not a package"),
+        ({"install_packages": [{"a": 1}]}, "is not a package"),
+        ({"install_timezone": "../../etc/passwd"}, "install_timezone is"),
+        ({"install_timezone": 1}, "install_timezone is 1"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_installed(arguments, text):
-    with pytest.raises(InputError, match=text):
-        user_data(**arguments)
-
-
-def test_a_private_key_is_not_shown():
+def test_a_wrong_setting_is_named_with_what_would_be_right(site, change, said):
     with pytest.raises(InputError) as caught:
-        user_data(["-----BEGIN OPENSSH PRIVATE KEY-----b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAE"])
+        user_data_settings({**site, **change}.get)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "has no key in it"),
+        ("# only a comment\n", "has no key in it"),
+        ("hello\n", "'hello'... is not a public SSH key"),
+        (f"{KEY}\nssh-ed25519 AAAA \x1b[31mred\n", "is not a public SSH key"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n", "is a private key"),
+    ],
+)
+def test_a_wrong_key_file_is_told_and_a_private_key_not_shown(site, tmp_path, text, said):
+    (tmp_path / "key.pub").write_text(text)
+    with pytest.raises(InputError) as caught:
+        user_data_settings(site.get)
+    assert said in str(caught.value)
     assert "b3Blbn" not in str(caught.value)
+
+
+# -- a site's own template --------------------------------------------------------------------------------------------
+
+
+def own(site, tmp_path: Path, text: str) -> UserData:
+    (tmp_path / "own.j2").write_text(text)
+    return user_data_settings({**site, "install_user_data_template": str(tmp_path / "own.j2")}.get)
+
+
+def test_a_sites_template_adds_to_ours(site, tmp_path):
+    extra = '{% extends "user_data.yml.j2" %}\n{% block extra %}\nmotd: {{ name | tojson }}\n{% endblock %}\n'
+    found = config(own(site, tmp_path, extra))
+    assert found["motd"] == "r1-n01"
+    assert found["ssh_keys"]["ed25519_public"] == PAIR.public
+
+
+BEGIN = '{% extends "user_data.yml.j2" %}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("#cloud-config\nusers: []\n", "ssh_keys lacks host_key"),
+        (BEGIN + "{% block host_keys %}{% endblock %}", "ssh_keys lacks host_key"),
+        (BEGIN + "{% block users %}users: [default]\n{% endblock %}", "users lacks firstlight"),
+        (BEGIN + "{% block users %}users: 3\n{% endblock %}", "users lacks firstlight"),
+        (BEGIN + "{% block extra %}\nruncmd: [reboot]\n{% endblock %}", "key 'runcmd' is already on line"),
+        (BEGIN + "{% block extra %}\na: {{ nothing }}\n{% endblock %}", "'nothing' is undefined"),
+        (BEGIN + "{% block extra %}\na: {{ 1 / 0 }}\n{% endblock %}", "ZeroDivisionError in it"),
+        (BEGIN + "{% block extra %}\na: [\n{% endblock %}", "not valid YAML"),
+        (BEGIN + "{% block extra %}\n{{ host_key.private }}\n{% endblock %}", "not valid YAML"),
+        (BEGIN + "{% block extra %}\na: {{ ().__class__.__base__ }}\n{% endblock %}", "is unsafe"),
+        (BEGIN + "{% block extra %}\na: {{ '%s' | format('x' * 70000) }}\n{% endblock %}", "65536 are the most"),
+        (BEGIN + "{% block extra %}", "Unexpected end of template"),
+        ("{% extends 'nowhere.j2' %}", "TemplateNotFound in it"),
+        ("#!/bin/sh\n", "the first line must be #cloud-config"),
+        ("#cloud-config\n- a\n", "keys with values"),
+    ],
+)
+def test_a_sites_template_that_is_not_usable_is_told_in_one_line_without_the_key(site, tmp_path, text, said):
+    settings = own(site, tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        settings.render("r1-n01", PAIR)
+    assert said in str(caught.value)
+    assert "own.j2" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not [line for line in PAIR.private.splitlines()[1:-1] if line in str(caught.value)]
+
+
+# -- hostile values ---------------------------------------------------------------------------------------------------
+
+
+@given(TEXT)
+@example("\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"))
+@example("a\u2028b\x85c\x7fd\ufeff")
+def test_yaml_reads_what_tojson_writes(text):
+    assert yaml.safe_load(f"key: {as_json(text)}\n") == {"key": text}
+    assert yaml.safe_load(f"[{as_json(text)}, 1]") == [text, 1]
+
+
+@given(
+    st.text(alphabet=st.characters(exclude_categories=("Cs",)), min_size=1, max_size=60),
+    st.lists(TEXT, min_size=1, max_size=3),
+)
+@example('x"\nruncmd: [evil]\n#', ['", evil]\nruncmd:\n- evil'])
+@example("{{ 7 * 7 }}{% raw %}", ["'\n---\n"])
+def test_no_value_adds_a_key_or_changes_another(name, values):
+    """Even values that the settings' checks would have refused."""
+    harmless = UserData(["k"], ntp_servers=["s"], apt_proxy="p", apt_mirrors={"primary": "m"}, packages=["a"])
+    hostile = UserData(
+        values, name, values, apt_proxy=name, apt_mirrors={"primary": name}, packages=values, timezone=name
+    )
+    wanted, found = config(harmless), yaml.safe_load(hostile.render(name, PAIR))
+    assert set(found) == set(wanted)
+    assert found["users"][0]["name"] == name
+    assert found["users"][0]["ssh_authorized_keys"] == found["ntp"]["servers"] == found["packages"] == values
+    assert found["apt"]["primary"][0]["uri"] == found["apt"]["http_proxy"] == found["timezone"] == name
+    assert found["bootcmd"][0][8:] == values
+    assert found["runcmd"] == wanted["runcmd"]
+    assert found["ssh_keys"] == wanted["ssh_keys"]

@@ -156,6 +156,11 @@ class MaasClient(Transport):
         answer = self.call("BootResources.read")
         return [r for r in answer if isinstance(r, dict)] if isinstance(answer, list) else []
 
+    def boot_resources(self) -> list[dict[str, Any]]:
+        """The images that MAAS has, of an Ubuntu image each kernel apart: {name, architecture: amd64/ga-24.04...}."""
+        answer = self.call("BootResources.read")
+        return [r for r in answer if isinstance(r, dict)] if isinstance(answer, list) else []
+
     def events(self, system_id: str, limit: int = 100) -> list[dict[str, Any]]:
         """The latest events of a machine, newest first, those of level DEBUG (network boot) included."""
         data = {"id": system_id, "level": "DEBUG", "limit": limit}
