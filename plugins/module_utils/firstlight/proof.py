@@ -123,7 +123,7 @@ def judge_root(wanted: Dict[str, Any], disks: List[Disk], on: List[str], source:
 
 
 def judge_data(
-    before: Iterable[Dict[str, Any]], disks: List[Disk], heads: Dict[str, Head], on: List[str], wanted: Dict[str, Any]
+    before: Iterable[Dict[str, Any]], disks: List[Disk], heads: Dict[str, Head], on: List[str]
 ) -> List[Finding]:
     """The disks that root is not on are as they were, or blank. before: fingerprints of commissioning, perhaps none."""
     known = [b for b in before if isinstance(b, dict)][:MAX_DISKS]
@@ -151,14 +151,14 @@ def judge_data(
         else:
             said = f"{disk} holds {head.content}; what it held before the installation is not known"
             findings.append(Finding(CHECK, "warn", "os_disk.data_drive_in_use", disk.name, said))
-    findings += _gone(known, disks, wanted)
+    findings += _gone(known, disks)
     if not findings:
         said = f"{len(others)} other disks: {unchanged} as at commissioning, {blank} blank"
         findings.append(Finding(CHECK, "ok", CHECK, "data drives", said))
     return findings
 
 
-def _gone(known: List[Dict[str, Any]], disks: List[Disk], wanted: Dict[str, Any]) -> List[Finding]:
+def _gone(known: List[Dict[str, Any]], disks: List[Disk]) -> List[Finding]:
     """Disks that were there at commissioning and are not any more."""
     findings = []
     left = list(disks)
