@@ -3,7 +3,12 @@
 import pytest
 
 from firstlight.maas import machines as m
-from firstlight.maas.steps import judge, next_step
+from firstlight.maas.reasons import Look, judge as judge_look
+from firstlight.maas.steps import next_step
+
+
+def judge(phase, machine, events, minutes=None):
+    return judge_look(phase, machine, Look(events), minutes)
 
 
 def machine(status, **more):

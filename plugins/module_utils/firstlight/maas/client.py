@@ -141,20 +141,15 @@ class MaasClient(Transport):
         answer = self.call("BlockDevices.read", {"system_id": system_id})
         return [d for d in answer if isinstance(d, dict)] if isinstance(answer, list) else []
 
-    def set_os_disk(self, system_id: str, device_id: int, is_boot_disk: bool) -> None:
-        """Boot from this disk and lay out the root file system on it. The machine must be Ready.
+    def set_os_disk(self, system_id: str, device_id: int, is_boot_disk: bool) -> Machine:
+        """Boot from this disk and lay out the root file system on it; gives the machine. It must be Ready.
 
         Setting the boot disk does not move the root file system, so the layout always follows.
         """
         if not is_boot_disk:
             self.call("BlockDevice.set_boot_disk", {"system_id": system_id, "id": device_id})
         data = {"storage_layout": "flat", "root_device": device_id}
-        self.call("Machine.set_storage_layout", {"system_id": system_id}, data)
-
-    def boot_resources(self) -> list[dict[str, Any]]:
-        """The images that MAAS has, of an Ubuntu image each kernel apart: {name, architecture: amd64/ga-24.04...}."""
-        answer = self.call("BootResources.read")
-        return [r for r in answer if isinstance(r, dict)] if isinstance(answer, list) else []
+        return self.mapping("Machine.set_storage_layout", {"system_id": system_id}, data)
 
     def boot_resources(self) -> list[dict[str, Any]]:
         """The images that MAAS has, of an Ubuntu image each kernel apart: {name, architecture: amd64/ga-24.04...}."""
@@ -219,7 +214,7 @@ class MaasClient(Transport):
             raise
 
     def upload_script(self, name: str, script: str, is_new: bool, **fields: Any) -> None:
-        """Make a script, or give it a new text. fields: type, title, timeout in seconds, comment... as MAAS has them."""
+        """Make a script, or give it a new text. fields: type, title, timeout (seconds)... as MAAS has them."""
         data = {"script": script.encode(), **fields}
         if is_new:
             self.call("Scripts.create", data={"name": name, **data})

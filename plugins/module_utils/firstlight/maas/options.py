@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import InputError
 from ..findings import Finding
 from .disks import OsDisk
 from .machines import parse_subnets
+from .reasons import BmcState
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ class InstallOptions:
     """max_parallel: machines installing at once, max_per_rack: of one rack (0: no limit). retries: per machine.
 
     user_data: text of a cloud-config. subnets: for the address. outage_minutes: how long MAAS may be away.
+    pxe_minutes: from switching on to the first that is seen of a network boot. stall_minutes: how long a machine that
+    booted may show nothing new until it is looked at. power: maas, redfish, or auto (MAAS, and past it where it fails).
+    console_log: path of the machines' console logs with {name} in it.
     """
 
     max_parallel: int = 32
@@ -46,7 +51,11 @@ class InstallOptions:
     deploy_minutes: float = 45
     release_minutes: float = 15
     outage_minutes: float = 5
+    pxe_minutes: float = 15
+    stall_minutes: float = 15
     poll_seconds: float = 10
+    power: str = "auto"
+    console_log: str = ""
     retries: int = 1
     subnets: tuple[str, ...] = ()
     check: bool = False
@@ -68,13 +77,19 @@ class Commissioned:
 
 
 class Power(Protocol):
-    """What switches machines on past MAAS."""
+    """What switches machines on past MAAS, see power.RedfishPower. Called in threads."""
 
     def on(self, name: str) -> Finding | None:
-        """Boot this host from the network, once, whatever state it is in; called in a thread.
+        """Boot this host from the network, once, whatever state it is in.
 
         None when that reads back, else the finding that says why not.
         """
+
+    def look(self, name: str) -> BmcState:
+        """What the BMC says of it now."""
+
+    def settings(self, name: str) -> dict[str, str]:
+        """MAAS's power fields of the host, to be put back after an installation past MAAS's driver."""
 
 
 @dataclass
@@ -98,11 +113,24 @@ class InstallResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """counts: hosts by what they do (waiting, commission, deploy, release, done, failed). news: since last time."""
+    """counts: hosts by what they do (waiting, commission, deploy, release, done, failed). news: since last time.
+
+    rate: hosts that came to an end a minute, of the last ten minutes. stalled: how many show nothing new for long;
+    slowest: the worst of them, in words.
+    """
 
     seconds: float
     counts: dict[str, int]
     news: list[str]
+    rate: float = 0.0
+    stalled: int = 0
+    slowest: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} {what}" for what, count in self.counts.items() if count)
+        rate = f", {self.rate:g} a minute" if self.rate else ""
+        stalled = f"; {self.stalled} stall: {', '.join(self.slowest)}" if self.stalled else ""
+        return f"{counts}{rate}{stalled}"
 
 
 # Settings of a site that are numbers, install_X: their kind, and the least that makes sense.
@@ -114,9 +142,12 @@ _NUMBERS: dict[str, tuple[type, float]] = {
     "deploy_minutes": (float, 0.01),
     "release_minutes": (float, 0.01),
     "outage_minutes": (float, 0),
+    "pxe_minutes": (float, 0.01),
+    "stall_minutes": (float, 0.01),
     "poll_seconds": (float, 0.1),
 }
 SSH_MINUTES = 10.0
+POWERS = ("auto", "maas", "redfish")
 
 
 def install_options(value: Callable[[str], Any], *, check: bool = False) -> InstallOptions:
@@ -126,6 +157,7 @@ def install_options(value: Callable[[str], Any], *, check: bool = False) -> Inst
         given = value(f"install_{name}")
         if given is not None:
             options[name] = _number(f"install_{name}", given, kind, least)
+    options.update(_power_and_console(value))
     if value("install_testing_scripts") is not None:
         options["testing_scripts"] = str(value("install_testing_scripts"))
     subnets = value("maas_subnets") or []
@@ -135,11 +167,7 @@ def install_options(value: Callable[[str], Any], *, check: bool = False) -> Inst
         parse_subnets(subnets)
     except ValueError as error:
         raise InputError(f"maas_subnets: {error}") from None
-    return InstallOptions(
-        **options,
-        subnets=tuple(subnets),
-        check=check,
-    )
+    return InstallOptions(**options, subnets=tuple(subnets), check=check)
 
 
 def ssh_minutes(value: Callable[[str], Any]) -> float:
@@ -157,3 +185,16 @@ def _number(name: str, given: Any, kind: type, least: float) -> Any:
         what = "whole number" if kind is int else "number"
         raise InputError(f"{name} is {given!r}; it must be a {what} of {least:g} or more")
     return number
+
+
+def _power_and_console(value: Callable[[str], Any]) -> dict[str, str]:
+    power = value("install_power")
+    if power is not None and power not in POWERS:
+        raise InputError(f"install_power is {power!r}; it must be one of {', '.join(POWERS)}")
+    console = value("install_console_log")
+    if console and (not isinstance(console, str) or "{name}" not in console or not Path(console).is_absolute()):
+        raise InputError(
+            f"install_console_log is {console!r}; write a whole path with {{name}} in it, e.g. "
+            "/var/log/conserver/{name}.log"
+        )
+    return {"power": str(power or "auto"), "console_log": console or ""}

@@ -1,14 +1,13 @@
-"""What comes next for a machine, and why one did not come: pure judgements over what MAAS says."""
+"""What comes next for a machine: a pure judgement over what MAAS says of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..findings import Finding
 from . import machines as m
 from .machines import Machine, is_locked, label, status_name, status_of, tags_of, text_of
+from .reasons import error_text
 
 WAIT, COMMISSION, DEPLOY, RELEASE, DONE, FAIL = "wait", "commission", "deploy", "release", "done", "fail"
 
@@ -28,25 +27,6 @@ _PHASE_THAT_FAILED = {
     m.FAILED_RELEASING: "release",
     m.FAILED_ERASING: "release",
 }
-
-# Types of MAAS's events, which are fixed texts (provisioningserver/events.py); it has no codes in its API.
-_POWER_FAILED = frozenset({"Failed to power on node", "Failed to power off node", "Failed to query node's BMC"})
-_POWER_WORKED = frozenset({"Node powered on", "Node powered off", "Queried node's BMC"})
-_BOOTED = frozenset(
-    {
-        "PXE Request",
-        "TFTP Request",
-        "HTTP Request",
-        "Performing PXE boot",
-        "Loading ephemeral",
-        "Gathering information",
-        "Configuring storage",
-        "Installing OS",
-        "Configuring OS",
-        "Rebooting",
-    }
-)
-_STARTED = {"commission": "Commissioning", "deploy": "Deploying", "release": "Releasing"}
 
 
 @dataclass(frozen=True)
@@ -94,63 +74,16 @@ def next_step(machine: Machine, retries_left: int, us: str | None = None) -> Ste
         said = f"{label(machine)} is {status_name(machine)} to {owner or 'somebody'} in MAAS"
         return _refuse(machine, "maas.foreign", said)
     if status == m.BROKEN:
-        return _refuse(machine, "maas.broken", f"{label(machine)} is marked broken in MAAS: {error_text(machine)}")
+        said = f"{label(machine)} is marked broken in MAAS: {error_text(machine)}"
+        return _refuse(
+            machine, "maas.broken", f"{said}; once it is repaired, mark it fixed there (Actions, Mark fixed)"
+        )
     said = f"{label(machine)} is {status_name(machine)} in MAAS: {error_text(machine)}"
     return _refuse(machine, "maas.not_installable", said)
 
 
 def owner_matters(machine: Machine) -> bool:
     return status_of(machine) in (m.ALLOCATED, m.RESERVED)
-
-
-def error_text(machine: Machine) -> str:
-    """MAAS's own word on what is wrong with the machine."""
-    return text_of(machine, "error_description") or text_of(machine, "status_message") or "no reason given"
-
-
-def judge(
-    phase: str, machine: Machine, events: Sequence[dict[str, Any]], timed_out_minutes: float | None = None
-) -> Finding:
-    """Why a machine failed in a phase (commission, deploy, release), or did not come out of it in time.
-
-    events: of this machine, newest first. Only those since the phase began count.
-    """
-    recent = _since_start(phase, events)
-    types = [str(e.get("type")) for e in recent]
-    power = next((e for e in recent if e.get("type") in _POWER_FAILED | _POWER_WORKED), None)
-    if timed_out_minutes is None:
-        failed = next((e for e in recent if str(e.get("level")) in ("ERROR", "CRITICAL")), None)
-        said = _text(failed) if failed else error_text(machine)
-    else:
-        said = f"still {status_name(machine)} after {timed_out_minutes:g} minutes"
-    if power is not None and power.get("type") in _POWER_FAILED:
-        evidence = f"{said}; {_text(power)}" if _text(power) != said else said
-        return _failed(machine, "install.power_failed", evidence, "reset_bmc")
-    if phase != "release" and recent and not _BOOTED & set(types):
-        evidence = f"{said}; no network boot was seen since MAAS powered it on (link? VLAN? DHCP? boot order?)"
-        return _failed(machine, "install.no_pxe", evidence, "power_cycle")
-    last = next((e for e in recent if str(e.get("type")) in _BOOTED), None)
-    reached = f"; the last that was seen of it: {_text(last)}" if last else ""
-    symptom = "install.failed" if timed_out_minutes is None else "install.timed_out"
-    return _failed(machine, symptom, f"{phase}: {said}{reached}", "retry")
-
-
-def _since_start(phase: str, events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    recent: list[dict[str, Any]] = []
-    for event in events:
-        if event.get("type") == _STARTED.get(phase):
-            return recent
-        recent.append(event)
-    return recent
-
-
-def _text(event: dict[str, Any]) -> str:
-    description = str(event.get("description") or "").strip()
-    return f"{event.get('type')}: {description}" if description else str(event.get("type"))
-
-
-def _failed(machine: Machine, symptom: str, evidence: str, action: str) -> Finding:
-    return Finding("install", "fail", symptom, f"MAAS machine {label(machine)}", evidence, action)
 
 
 def _refuse(machine: Machine, symptom: str, evidence: str) -> Step:

@@ -39,8 +39,10 @@ class MaasError(FirstlightError):
 
     status: HTTP status, None when there was no answer. fields: MAAS's errors by field.
     kind: unreachable | tls_failed | timed_out | lost | auth_failed | clock | refused | failed.
-    ``lost`` and ``timed_out``: the request may have been carried out.
+    ``lost`` and ``timed_out``: the request may have been carried out. retry_after: seconds that MAAS asks us to wait.
     """
+
+    retry_after = 0.0
 
     def __init__(
         self, message: str, kind: str, status: int | None = None, fields: dict[str, list[str]] | None = None
@@ -151,6 +153,7 @@ class Transport:
             except MaasError as caught:
                 error = caught
             if attempt >= attempts or not _may_repeat(operation, is_read, error, retry_after):
+                error.retry_after = _seconds(retry_after, default=0.0)
                 raise error
             self._pause(_seconds(retry_after, default=float(attempt)))
             attempt += 1
