@@ -85,6 +85,11 @@ def _text(value: Any) -> str:
     return " ".join(value.split())[:128] if isinstance(value, str) else ""
 
 
+def _points(node: Node) -> List[str]:
+    found = node.get("mountpoints")
+    return [point for point in found if isinstance(point, str)] if isinstance(found, list) else []
+
+
 def read_lsblk(text: str) -> Blocks:
     """``lsblk --json --bytes --output LSBLK_COLUMNS``; ValueError when it is not that."""
     blocks = Blocks()
@@ -173,7 +178,9 @@ def _carriers(
     number, _, kind, source = row
     if kind == "zfs":
         pool = source.split("/")[0]
-        return [n for n, node in blocks.nodes.items() if node.get("fstype") == "zfs_member" and node["label"] == pool]
+        return [
+            n for n, node in blocks.nodes.items() if node.get("fstype") == "zfs_member" and node.get("label") == pool
+        ]
     name = by_number.get(number) or real.get(source) or source.rpartition("/")[2]
     if name not in blocks.nodes:
         return []
@@ -212,7 +219,7 @@ def describe(
     for name in drives:
         node = blocks.nodes[name]
         tree = [n for n in blocks.below(name) if n != name]
-        points = [p for n in [name, *tree] for p in blocks.nodes[n].get("mountpoints") or [] if isinstance(p, str)]
+        points = [p for n in [name, *tree] for p in _points(blocks.nodes[n])]
         rows.append(
             {
                 "name": name,
