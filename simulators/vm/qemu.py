@@ -173,9 +173,11 @@ def accelerator(kernel: Path, initrd: Path, seconds: float = 15) -> str:
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
-    command = ["qemu-system-x86_64", "-nodefaults", "-display", "none", "-machine", "q35", "-accel", "kvm",
-               "-cpu", "host", "-m", "512",
-               "-no-reboot", "-kernel", str(kernel), "-initrd", str(initrd), "-append", "console=ttyS0,115200 task=probe", "-serial", "stdio"]  # fmt: skip
+    command = [
+        "qemu-system-x86_64", "-nodefaults", "-display", "none", "-machine", "q35", "-accel", "kvm", "-cpu", "host",
+        "-m", "512", "-no-reboot", "-kernel", str(kernel), "-initrd", str(initrd),
+        "-append", "console=ttyS0,115200 task=probe", "-serial", "stdio",
+    ]  # fmt: skip
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as qemu:
         out = qemu.stdout
         if out is None:
