@@ -12,7 +12,7 @@ SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
 # hundreds of short Python programs: let each find the bytecode of the one before
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lab lab-down lab-status test lint unit integration molecule e2e bench clean
+.PHONY: help setup lab lab-down lab-status test lint unit integration molecule e2e test-vm bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -57,6 +57,10 @@ molecule: setup  ## every role in containers of Debian 12 and 13
 
 e2e: setup  ## a whole lab: killed on the way, brought up, run again, broken, repaired
 	$(PYTEST) tests/e2e
+
+test-vm: setup  ## a QEMU machine installed through a real network boot, BIOS and UEFI; takes ten minutes and more
+	@scripts/system-packages --vm
+	$(PYTEST) tests/vm
 
 bench: setup  ## how fast 500 simulated BMCs are discovered, beside other ways; takes minutes, tests nothing
 	@$(BIN)/python tests/benchmarks/bmc_discovery.py
