@@ -11,7 +11,7 @@ from aiohttp import web
 from simulators.bmc import errors, faults
 from simulators.bmc.service import Bmc, Service
 
-DISK_KEYS = ("hostname", "address", "image", "user_data")
+DISK_KEYS = ("hostname", "address", "image", "user_data", "root")
 _SERVICE = web.AppKey("service", Service)
 
 

@@ -70,6 +70,9 @@ FAULTS: dict[str, dict[str, tuple[float, float, float] | str]] = {
     "nvme_failed": {"drive": _DRIVE},
     "nvme_worn": {"drive": _DRIVE, "percent_left": (2, 0, 100)},
     "os_disk_missing": {},
+    # what a disk holds, which no BMC sees: see simulators/disk_heads.py
+    "data_drive_used": {"drive": _DRIVE},
+    "data_drive_written": {"drive": _DRIVE},
     "pcie_narrow": {"gpu": (3, -1, 7), "hca": (-1, -1, 7), "drive": (-1, -1, 7), "width": (1, 1, 16)},
     "pcie_slow": {"gpu": (3, -1, 7), "hca": (-1, -1, 7), "generation": (3, 1, 5)},
     # power, cooling, memory, chassis

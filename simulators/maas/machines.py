@@ -138,6 +138,13 @@ def boot_disk(machine: Machine) -> dict[str, Any] | None:
     return (chosen or sorted(machine["disks"], key=lambda disk: disk["id"]) or [None])[0]
 
 
+def root_disk(machine: Machine) -> dict[str, Any] | None:
+    """Model, serial and size of the disk that the layout has the root file system on."""
+    root = (machine["layout"] or {}).get("root")
+    disk = next((disk for disk in machine["disks"] if disk["id"] == root), None)
+    return {key: disk[key] for key in ("model", "serial", "size")} if disk else None
+
+
 def find_disk(machine: Machine, text: str) -> dict[str, Any] | None:
     """A disk by id, name or /dev path."""
     for disk in machine["disks"]:

@@ -11,6 +11,7 @@ from simulators.maas import handlers as h
 from simulators.maas import interfaces as nics
 from simulators.maas import operations as ops
 from simulators.maas import resources as r
+from simulators.maas import script_api as sc
 from simulators.maas.region import Handler
 
 
@@ -130,6 +131,13 @@ RESOURCES = [
             "nodes": _get(r.tag_machines, "nodes"),
         },
     ),
+    Resource("NodeScriptsHandler", "scripts/", {"read": _get(sc.list_scripts), "create": _post(sc.create_script)}),
+    Resource(
+        "NodeScriptHandler",
+        "scripts/{name}",  # without a slash, as in MAAS
+        {"read": _get(sc.read_script), "update": Action("PUT", None, sc.update_script)},
+    ),
+    Resource("NodeScriptResultsHandler", "nodes/{system_id}/results/", {"read": _get(sc.list_results)}),
     Resource("EventsHandler", "events/", {"query": _get(r.query_events, "query")}),
     Resource("UsersHandler", "users/", {"read": _get(r.list_users), "whoami": _get(r.whoami, "whoami")}),
     Resource("UserHandler", "users/{username}/", {"read": _get(r.read_user)}),
