@@ -1,0 +1,54 @@
+"""What the close of a stage takes for a host's findings."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstlight.findings import Finding
+
+FILE = Path(__file__).parents[2] / "plugins" / "action" / "fleet_stage.py"
+ROW = {**Finding("c", "fail", "c.wrong", "CPU 4", "2 of 2", "escalate").to_dict(), "role": "cpu"}
+FACT = "firstlight_findings"
+
+
+@pytest.fixture(scope="module")
+def plugin() -> Any:
+    spec = importlib.util.spec_from_file_location("fleet_stage_plugin", FILE)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.ActionModule
+
+
+def taken(plugin: Any, register: str | None, variables: dict[str, Any]) -> list[tuple[str, str]]:
+    action = object.__new__(plugin)
+    action._host_variables = {"h": variables}
+    return [(f.status, f.symptom) for f in action._findings("h", "configure", register)]
+
+
+WELL = ("ok", "configure")
+LOST = ("unknown", "configure.no_answer")
+
+
+@pytest.mark.parametrize(
+    ("register", "variables", "want"),
+    [
+        (None, {}, [WELL]),
+        (FACT, {}, [WELL]),
+        (FACT, {"ansible_facts": {}}, [WELL]),
+        (FACT, {"ansible_facts": {FACT: []}}, [WELL]),
+        (FACT, {"ansible_facts": {FACT: [ROW, ROW]}}, [WELL, ("fail", "c.wrong"), ("fail", "c.wrong")]),
+        (FACT, {"ansible_facts": {FACT: [{"check": "c"}]}}, [LOST]),
+        (FACT, {"ansible_facts": {FACT: [ROW] * 501}}, [LOST]),
+        (FACT, {"ansible_facts": {FACT: "none"}}, [LOST]),
+        ("smoke", {"smoke": {"findings": [ROW]}}, [("fail", "c.wrong")]),
+        ("smoke", {"smoke": {"findings": []}}, [LOST]),
+        ("smoke", {}, [LOST]),
+    ],
+)
+def test_findings_of_a_stage(plugin, register, variables, want):
+    assert taken(plugin, register, variables) == want
