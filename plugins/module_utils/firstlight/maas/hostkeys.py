@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -158,6 +159,33 @@ class KnownHosts:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+def rotate(
+    known: KnownHosts, name: str, on_host: Callable[[str, dict[str, Any]], Any], reconnect: Callable[[], None]
+) -> bool:
+    """Replace the key that came with the user data by one that the host makes and keeps. Returns whether there was one.
+
+    on_host(step, arguments): what the module host_key answers to a step, over the verified connection. reconnect:
+    connects anew and raises when the host is not accepted. ValueError: the host gave no key.
+    It may be stopped anywhere and begun again: from before the host changes its key until a connection was verified by
+    the new one, both are accepted.
+    """
+    old = known.keys(name, BOOTSTRAP)
+    if not old:
+        return False
+    new = parse_public(str(on_host("prepare", {"bootstrap": old})))
+    if new in old:
+        raise ValueError("the host gives the key that it shall replace")
+    known.add(name, new)
+    on_host("switch", {"key": new})
+    known.replace(name, new)
+    try:
+        reconnect()
+    except BaseException:
+        known.add(name, old[0], BOOTSTRAP)
+        raise
+    return True
 
 
 def _line(name: str, key: str, comment: str) -> str:
