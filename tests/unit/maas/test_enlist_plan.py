@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from firstlight.maas.enlist import Desired, description_with_mark, plan
+from firstlight.maas.desired import Desired, description_with_mark, site_tag
+from firstlight.maas.enlist_plan import Taking, plan
 
 KEY = b"secret-of-the-key"
 HOST = Desired(
@@ -24,7 +25,7 @@ def in_maas(desired=HOST, **changes):
         "system_id": "abc123",
         "hostname": desired.name,
         "status": 4,
-        "interface_set": [{"mac_address": desired.pxe_mac}],
+        "interface_set": [{"mac_address": desired.pxe_mac, "id": 7, "name": "eth0"}],
         "power_type": "redfish",
         "description": description_with_mark(desired, KEY),
         "tag_names": ["firstlight"],
@@ -59,8 +60,9 @@ def test_nothing_to_do():
     assert (step.action, step.writes, step.tags, step.diff) == ("nothing", {}, [], "")
 
 
-def test_the_second_nic_finds_the_machine_too():
-    assert one([in_maas(interface_set=[{"mac_address": "02:AA:00:00:01:02"}])]).action == "nothing"
+def test_the_second_nic_finds_the_machine_too_and_the_first_is_added():
+    step = one([in_maas(interface_set=[{"mac_address": "02:AA:00:00:01:02"}], status=0)])
+    assert (step.action, step.system_id, step.diff) == ("update", "abc123", "+ nic: 02:aa:00:00:01:01")
 
 
 def test_adopt_what_came_by_pxe():
@@ -110,6 +112,23 @@ def test_pool_zone_and_tags():
     assert step.diff == "- pool: default\n+ pool: gpu\n- zone: default\n+ zone: hall-1\n+ tags: rack-r1"
 
 
+def test_tags_from_before_a_move_are_taken_off_and_no_others():
+    moved = replace(HOST, tags=("site-s", "profile-b", "rack-r2"))
+    tags = ["firstlight", "site-s", "profile-a", "rack-r1", "rack-r2", "racks-of-theirs", "db"]
+    step = one([in_maas(tag_names=tags)], moved)
+    assert (step.action, step.untags, step.tags) == ("update", ["profile-a", "rack-r1"], ["profile-b"])
+    assert step.diff == "- tags: profile-a, rack-r1\n+ tags: profile-b"
+    # what is not ours yet has no tags of ours
+    assert one([in_maas(tag_names=["rack-r1"])], moved).untags == []
+
+
+@pytest.mark.parametrize(
+    ("site", "tag"), [("lab", "site-lab"), ("Hall 7, Ghent", "site-Hall-7-Ghent"), ("é", ""), ("", "")]
+)
+def test_a_sites_tag(site, tag):
+    assert site_tag(site) == tag
+
+
 def symptom(step, status="fail"):
     assert step.action == "conflict"
     assert not step.writes and not step.tags
@@ -133,6 +152,23 @@ def test_mac_here_and_name_there():
     assert "wise-owl (owl111)" in evidence and "r1-n01 (abc123)" in evidence
 
 
+def test_one_mac_on_two_machines_names_both():
+    second = in_maas(system_id="def456", hostname="wise-owl")
+    code, evidence = symptom(one([in_maas(), second]))
+    assert code == "maas.duplicate"
+    assert "r1-n01 (abc123)" in evidence and "wise-owl (def456)" in evidence and HOST.pxe_mac in evidence
+
+
+def test_what_maas_made_of_the_new_nic_by_itself_is_named_with_the_way_out():
+    ours = in_maas(interface_set=[{"mac_address": "02:aa:00:00:01:02"}])
+    stray = {"system_id": "owl111", "hostname": "wise-owl", "status": 0, "power_type": "", "tag_names": []}
+    stray["interface_set"] = [{"mac_address": HOST.pxe_mac}]
+    code, evidence = symptom(one([ours, stray]))
+    assert code == "maas.mac_conflict"
+    assert "enlist_delete_retired=wise-owl" in evidence
+    assert "enlist_delete_retired" not in symptom(one([ours, {**stray, "tag_names": ["db"]}]))[1]
+
+
 def test_macs_on_two_machines():
     second = in_maas(system_id="def456", hostname="b", interface_set=[{"mac_address": "02:aa:00:00:01:02"}])
     code, evidence = symptom(one([in_maas(), second]))
@@ -148,15 +184,40 @@ def test_two_hosts_of_the_plan_want_one_machine():
 
 
 def test_a_deployed_machine_is_not_renamed():
-    code, evidence = symptom(one([in_maas(hostname="db7", status=6, tag_names=[])]))
+    code, evidence = symptom(one([in_maas(hostname="db7", status=6)]))
     assert code == "maas.mac_conflict"
     assert "deployed" in evidence
 
 
-def test_a_deployed_machine_of_the_right_name_is_taken_in():
-    step = one([in_maas(status=6, tag_names=[], description="", power_type="ipmi")])
+DEPLOYED = {"status": 6, "tag_names": [], "description": "", "power_type": "ipmi", "owner": "us"}
+
+
+@pytest.mark.parametrize("name", ["r1-n01", "db7"])
+def test_what_is_deployed_already_is_taken_in_where_the_site_says_so(name):
+    taking = Taking(deployed=True, us="us")
+    (step,) = plan([HOST], [in_maas(**DEPLOYED, hostname=name)], KEY, taking=taking)
     assert step.action == "adopt"
     assert "- power: ipmi" in step.diff
+    assert set(step.writes) <= {"hostname", "description", *HOST.power()}  # nothing that touches the system on it
+
+
+def test_what_is_deployed_already_is_refused_otherwise_and_the_finding_says_how():
+    code, evidence = symptom(one([in_maas(**DEPLOYED)]))
+    assert code == "maas.foreign"
+    assert "enlist_adopt_deployed: true" in evidence and "to us" in evidence
+
+
+@pytest.mark.parametrize("change", [{"owner": "them"}, {"status": 10}, {"status": 9}, {"status": 5}])
+def test_what_somebody_else_has_is_never_taken_in(change):
+    (step,) = plan([HOST], [in_maas(**DEPLOYED | change)], KEY, taking=Taking(deployed=True, us="us"))
+    assert symptom(step)[0] == "maas.foreign"
+
+
+def test_a_machine_of_another_site_is_not_taken():
+    here = replace(HOST, tags=("site-here",))
+    code, evidence = symptom(one([in_maas(here, tag_names=["firstlight", "site-there"])], here))
+    assert code == "maas.foreign" and "site-there" in evidence
+    assert one([in_maas(here, tag_names=["firstlight", "site-here"])], here).action == "nothing"
 
 
 def test_a_locked_machine_is_left_alone():
