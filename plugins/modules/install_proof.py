@@ -29,6 +29,12 @@ options:
       - Whether the host was just installed. The data drives of others hold what they are for, and are not judged.
     type: bool
     default: true
+  image:
+    description:
+      - What must run (C(image), its full name in MAAS; C(release), such as C(ubuntu-24.04); C(kernel_version), what
+        C(uname -r) prints), as C(fleet_install) returns it. Of what is empty anything is right.
+    type: dict
+    default: {}
   clock:
     description:
       - What the action C(clock_skew) returned of this host (C(skew), C(uncertainty)), and C(maas_skew) and
@@ -76,6 +82,7 @@ from pathlib import Path  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible.module_utils.firstlight.checks.capture import Command, run_command  # noqa: E402
+from ansible.module_utils.firstlight.checks.image import judge_image  # noqa: E402
 from ansible.module_utils.firstlight.clocks import CONTROLLER, Reading, judge_host  # noqa: E402
 from ansible.module_utils.firstlight.findings import Finding  # noqa: E402
 from ansible.module_utils.firstlight.proof import (  # noqa: E402
@@ -191,12 +198,22 @@ def clock_findings(clock, limit):
     return judge_host(host, others, limit, " at the first SSH")
 
 
+def os_release():
+    """What the host says that it runs, "" when it says nothing."""
+    try:
+        with Path("/etc/os-release").open("rb") as stream:
+            return stream.read(65536).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
 def main():
     module = AnsibleModule(
         argument_spec={
             "os_disk": {"type": "dict", "default": {}},
             "disks_before": {"type": "dict", "default": {}},
             "fresh": {"type": "bool", "default": True},
+            "image": {"type": "dict", "default": {}},
             "clock": {"type": "dict", "default": {}},
             "clock_limit": {"type": "float", "default": 30.0},
         },
@@ -207,6 +224,9 @@ def main():
         findings = clock_findings(params["clock"], params["clock_limit"])
     except (TypeError, ValueError) as error:
         module.fail_json(msg="clock: %s" % error)
+    if params["image"]:
+        image = {key: str(value) for key, value in params["image"].items()}
+        findings += judge_image(image, os_release(), os.uname().release)
     seen = look()
     system = {}
     if isinstance(seen, Finding):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +16,19 @@ from firstlight.checks.image import judge_image
 
 NOBLE = 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\nNAME="Ubuntu"\nVERSION_ID="24.04"\nVERSION_CODENAME=noble\nID=ubuntu\n'
 DEBIAN = "# x\nID=debian\nVERSION_ID='12'\nVERSION_CODENAME=bookworm\n"
+MODULE = Path(__file__).parents[3] / "plugins" / "modules" / "install_proof.py"
 KERNEL = "6.8.0-49-generic"
+# as Ansible's own wrapper does: arguments first, and the library where modules look for it
+RUN_MODULE = """
+import importlib.util, io, sys
+sys.stdin = io.TextIOWrapper(io.BytesIO(sys.argv[1].encode()))
+import ansible.module_utils, firstlight
+sys.modules["ansible.module_utils.firstlight"] = firstlight
+spec = importlib.util.spec_from_file_location("install_proof", sys.argv[2])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+module.main()
+"""
 
 
 @pytest.mark.parametrize(
@@ -57,3 +75,15 @@ def test_a_host_that_says_nothing_is_unknown():
 @given(st.text(), st.text())
 def test_no_host_makes_it_stumble(text, kernel):
     assert judge_image({"image": "ubuntu/noble", "kernel_version": "1"}, text, kernel)
+
+
+def test_the_proof_of_an_installation_includes_it():
+    """The module as it runs on a host, on this machine."""
+    arguments = {"image": {"image": "custom/any", "release": "plan9-4", "kernel_version": "0.0.1"}, "fresh": False}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_MODULE, json.dumps({"ANSIBLE_MODULE_ARGS": arguments}), MODULE],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    found = {finding["symptom"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert "versions.yml pins plan9-4" in found["install.wrong_image"]["evidence"]
+    assert found["install.wrong_kernel"]["evidence"] == f"{os.uname().release} runs, versions.yml pins 0.0.1"
