@@ -18,13 +18,13 @@ NOBLE = 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\nNAME="Ubuntu"\nVERSION_ID="24.04"\nVE
 DEBIAN = "# x\nID=debian\nVERSION_ID='12'\nVERSION_CODENAME=bookworm\n"
 MODULE = Path(__file__).parents[3] / "plugins" / "modules" / "install_proof.py"
 KERNEL = "6.8.0-49-generic"
-# as Ansible's own wrapper does: arguments first, and the library where modules look for it
+# with the library where modules look for it; the arguments come from the standard input
 RUN_MODULE = """
-import importlib.util, io, sys
-sys.stdin = io.TextIOWrapper(io.BytesIO(sys.argv[1].encode()))
+import importlib.util, sys
+path = sys.argv.pop()
 import ansible.module_utils, firstlight
 sys.modules["ansible.module_utils.firstlight"] = firstlight
-spec = importlib.util.spec_from_file_location("install_proof", sys.argv[2])
+spec = importlib.util.spec_from_file_location("install_proof", path)
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 module.main()
@@ -81,7 +81,7 @@ def test_the_proof_of_an_installation_includes_it():
     """The module as it runs on a host, on this machine."""
     arguments = {"image": {"image": "custom/any", "release": "plan9-4", "kernel_version": "0.0.1"}, "fresh": False}
     done = subprocess.run(
-        [sys.executable, "-c", RUN_MODULE, json.dumps({"ANSIBLE_MODULE_ARGS": arguments}), MODULE],
+        [sys.executable, "-c", RUN_MODULE, MODULE], input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     found = {finding["symptom"]: finding for finding in json.loads(done.stdout)["findings"]}
