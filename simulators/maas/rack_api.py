@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from simulators.maas import machines as mm
+from simulators.maas import scripts
 from simulators.maas import status as st
 from simulators.maas.region import Region
 from simulators.maas.store import Machine
@@ -26,7 +27,9 @@ def routes(region: Region) -> list[web.RouteDef]:
     door = _Door(region)
     return [
         web.get("/rack/{mac}/deployment", door.deployment),
-        web.get("/rack/{mac}/scripts", door.scripts),
+        web.get("/rack/{mac}/scripts", door.script_names),
+        web.get("/rack/{mac}/scripts/{name}", door.script),
+        web.post("/rack/{mac}/scripts/{name}", door.output),
         web.post("/rack/{mac}/commissioned", door.commissioned),
         web.post("/rack/{mac}/installed", door.installed),
         web.post("/rack/{mac}/booted", door.booted),
@@ -62,10 +65,28 @@ class _Door:
         }
         return web.json_response(body)
 
-    async def scripts(self, request: web.Request) -> web.Response:
+    def _texts(self, request: web.Request) -> dict[str, str]:
+        kind = self._machine(request, ("commission", "enlist"))["job"]["kind"]
+        return scripts.commissioning_scripts(self.region.store) if kind == "commission" else {}
+
+    async def script_names(self, request: web.Request) -> web.Response:
         """The names of the scripts that a machine which is commissioned runs."""
-        self._machine(request, ("commission", "enlist"))
-        return web.json_response([])
+        return web.json_response(sorted(self._texts(request)))
+
+    async def script(self, request: web.Request) -> web.Response:
+        """One of them."""
+        text = self._texts(request).get(request.match_info["name"])
+        if text is None:
+            raise web.HTTPNotFound(text="no such commissioning script")
+        return web.Response(text=text)
+
+    async def output(self, request: web.Request) -> web.Response:
+        """What came of one: {"status": its exit status, "stdout": text}."""
+        machine = self._machine(request, ("commission",))
+        body = await request.json()
+        outputs = machine["job"].setdefault("outputs", {})
+        outputs[request.match_info["name"]] = [int(body["status"]), str(body["stdout"])]
+        return self._done(machine)
 
     async def commissioned(self, request: web.Request) -> web.Response:
         """What the machine found in itself: {"cpu_count", "memory", "disks", "nics"}, as power.Bmc.inventory gives it.
@@ -75,8 +96,11 @@ class _Door:
         machine = self._machine(request, ("commission", "enlist"))
         found = await request.json()
         mm.learn(self.region.store, machine, found | {"disks": found["disks"][:MAX_DISKS]})
-        kind, machine["job"] = machine["job"]["kind"], None
-        self.life.commissioning_ended(machine, kind)
+        job, machine["job"] = machine["job"], None
+        if job["kind"] == "commission":
+            outputs = {name: (status, text) for name, (status, text) in job.get("outputs", {}).items()}
+            scripts.finish(self.life.settings, self.region.store, machine, outputs)
+        self.life.commissioning_ended(machine, job["kind"])
         return self._done(machine)
 
     async def installed(self, request: web.Request) -> web.Response:

@@ -169,7 +169,7 @@ def _grub_menu(release: str) -> str:
     return (
         "serial --unit=0 --speed=115200\nterminal_input serial console\nterminal_output serial console\n"
         "set timeout=0\nmenuentry debian {\n  search --no-floppy --label root --set=root\n"
-        f"  linux /boot/vmlinuz-{release} root=LABEL=root ro console=ttyS0,115200 mitigations=off\n"
+        f"  linux /boot/vmlinuz-{release} root=LABEL=root ro console=ttyS0,115200 mitigations=off quiet\n"
         f"  initrd /boot/initrd.img-{release}\n}}\n"
     )
 

@@ -69,11 +69,10 @@ commission() {
   while read -r name; do
     wget -q -O /tmp/script "$rack/script/$mac?name=$name" || die "no commissioning script $name"
     chmod +x /tmp/script
-    timeout 300 /tmp/script >/tmp/out 2>/tmp/err
+    timeout 300 /tmp/script >/tmp/out 2>/dev/console
     status=$?
     say "script $name: status $status"
-    wget -q -O /dev/null --post-file /tmp/out "$rack/output/$mac?name=$name&status=$status&stream=stdout"
-    wget -q -O /dev/null --post-file /tmp/err "$rack/output/$mac?name=$name&status=$status&stream=stderr"
+    wget -q -O /dev/null --post-file /tmp/out "$rack/output/$mac?name=$name&status=$status"
   done </tmp/scripts
   post commissioned /tmp/found || die "the rack does not take the results"
   say "commissioned"
@@ -87,7 +86,6 @@ install() {
   target=$(disks | while read -r word name its rest; do [ "$its" = "$serial" ] && echo "$name"; done)
   [ "$(echo "$target" | wc -w)" = 1 ] || die "disks with serial $serial: ${target:-none}; there are: $(disks | tr '\n' ';')"
   say "writing to $target, serial $serial"
-  post progress /tmp/deployment
   { wget -q -O - "$rack/disk.zst" || echo "the image did not come" >/tmp/broken
   } | { zstd -q -dc || echo "the image is broken" >/tmp/broken
   } | dd of="/dev/$target" bs=1M iflag=fullblock 2>/tmp/dd || die "writing $target: $(tail -n1 /tmp/dd)"

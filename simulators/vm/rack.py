@@ -101,10 +101,10 @@ class Rack:
 
     async def output(self, request: web.Request) -> web.Response:
         """What a script printed."""
-        query = request.query
-        if query.get("stream") not in ("stdout", "stderr") or not query.get("status", "").isdigit():
-            raise web.HTTPBadRequest(text="status and stream are wanted")
-        body = {"status": int(query["status"]), query["stream"]: (await request.read()).decode("utf-8", "replace")}
+        status = request.query.get("status", "")
+        if not re.fullmatch(r"[0-9]{1,3}", status):
+            raise web.HTTPBadRequest(text="the script's exit status is wanted")
+        body = {"status": int(status), "stdout": (await request.read()).decode("utf-8", "replace")}
         await self.ask("POST", f"/rack/{_mac(request)}/scripts/{_name(request)}", body)
         return web.Response()
 

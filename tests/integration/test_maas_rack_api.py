@@ -44,6 +44,9 @@ def booted(lab: Lab, name: str, answer: str) -> None:
         time.sleep(0.05)
 
 
+SCRIPT = "#!/bin/sh\necho hello\n"
+
+
 def commissioned(lab: Lab, name: str) -> dict[str, Any]:
     system_id = lab.create(name).json()["system_id"]
     assert lab.op(system_id, "commission").status_code == 200
@@ -59,6 +62,27 @@ def test_a_machine_is_commissioned_when_it_has_reported(lab: Lab) -> None:
     assert disks == {"nvme0n1": "DATA0", "nvme1n1": "OS1"}, "the names are those that its kernel gave"
     assert machine["cpu_count"] == 4
     assert report(lab, "n1", "commissioned", {}) == 409, "nothing is under way any more"
+
+
+def test_a_machine_runs_the_scripts_itself_and_maas_keeps_what_they_print(lab: Lab) -> None:
+    mac = lab.bmcs.mac("n3")
+    assert lab.post("scripts/", name="look", script=SCRIPT, type="commissioning").status_code == 200
+    assert lab.post("scripts/", name="never-ran", script=SCRIPT, type="commissioning").status_code == 200
+    system_id = lab.create("n3").json()["system_id"]
+    assert lab.admin("GET", f"/rack/{mac}/scripts").status_code == 409
+    assert lab.op(system_id, "commission").status_code == 200
+    booted(lab, "n3", "commission")
+    assert lab.admin("GET", f"/rack/{mac}/scripts").json() == ["look", "never-ran"]
+    assert lab.admin("GET", f"/rack/{mac}/scripts/look").text == SCRIPT
+    assert lab.admin("GET", f"/rack/{mac}/scripts/other").status_code == 404
+    assert report(lab, "n3", "scripts/look", {"status": 0, "stdout": "hello\n"}) == 200
+    assert report(lab, "n3", "commissioned", {"cpu_count": 4, "memory": 1000, "disks": DISKS, "nics": []}) == 200
+    lab.wait(system_id, "Ready")
+    sets = lab.get(f"nodes/{system_id}/results/", type="commissioning", include_output="true")
+    results = {result["name"]: result for result in sets[0]["results"]}
+    assert (results["look"]["status_name"], results["look"]["exit_status"]) == ("Passed", 0)
+    assert base64.b64decode(results["look"]["output"]).decode() == "hello\n"
+    assert results["never-ran"]["status_name"] == "Failed"
 
 
 def test_a_machine_is_deployed_when_its_own_system_has_booted(lab: Lab) -> None:
