@@ -23,6 +23,7 @@ from firstlight.findings import Finding
 from firstlight.fleet_action import LEDGER, RUN_ID, ledger_of, open_ledger, plain, write_report
 from firstlight.ledger.claim import Claims
 from firstlight.ledger.store import STAGES, Ledger, ledger_file, ledger_url
+from firstlight.sshreason import judge_unreachable
 
 DOCUMENTATION = r"""
 name: firstlight
@@ -96,9 +97,9 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         if self.ledger is not None:
-            said = str(result._result.get("msg", "no message"))
+            reason = judge_unreachable(str(result._result.get("msg", "no message")))
             where = f"SSH at {plain(result._host.vars.get('ansible_host') or result._host.get_name())}"
-            self._failed(result._host.get_name(), "ssh.unreachable", said, "power_cycle", where)
+            self._failed(result._host.get_name(), reason.symptom, reason.evidence, reason.action, where)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if result._task.action == "fleet_report":
