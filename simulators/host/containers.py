@@ -16,6 +16,7 @@ from typing import Any
 
 from simulators import lab_files
 from simulators.bmc.hardware import Hardware
+from simulators.host import disks
 from simulators.lab_files import Lab, LabError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -145,11 +146,14 @@ def switch_on(lab_dir: Path, lab: Lab, name: str) -> str:
     """
     entry = lab_files.machine(lab, name)
     folder = lab_dir / "machines" / name
-    disk = (lab_files.read_json(folder / "state.json") or {}).get("disk")
+    machine_state = lab_files.read_json(folder / "state.json") or {}
+    disk = machine_state.get("disk")
     if not disk:
         raise LabError(f"{name}: nothing is installed on its disk")
     with _one_at_a_time(lab_dir, name):
-        lab_files.write_json(folder / "hardware.json", hardware_facts(entry["index"], entry["service_tag"]))
+        facts = hardware_facts(entry["index"], entry["service_tag"])
+        lab_files.write_json(folder / "hardware.json", facts)
+        disks.write(folder, machine_state, facts["drives"])
         container = container_name(lab, name)
         state, installation = _inspect(container)
         if state == "running" and installation == str(disk["installed_at"]):
