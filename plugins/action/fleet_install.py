@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from firstlight.clocks import LIMIT_SECONDS
 from firstlight.findings import Finding, blocking
 from firstlight.fleet_action import FleetAction
 from firstlight.maas.client import MaasClient
-from firstlight.maas.disks import os_disk_of
+from firstlight.maas.commissioning import commissioned, disks_before, ensure_script
+from firstlight.maas.disks import choose_os_disk, os_disk_of
 from firstlight.maas.images import COMPONENT, UNAME, Pin, find_images, pin_of
-from firstlight.maas.install import InstallResult, Progress, Wanted, install
-from firstlight.maas.machines import DEPLOYED, DEPLOYING, Machine, macs_of, status_of, text_of
+from firstlight.maas.install import Commissioned, InstallResult, Progress, Wanted, install
+from firstlight.maas.machines import DEPLOYED, DEPLOYING, Machine, disks_of, macs_of, status_of, text_of
 from firstlight.maas.options import install_options, ssh_minutes
 from firstlight.maas.userdata import per_host, user_data_settings
 from firstlight.maas.wait import wait_for_ssh
+from firstlight.profile import Profile
 from firstlight.versions import ANY, load_versions
 
 SSH_MINUTES_INSTALLED = 0.5  # a host that was not touched answers at once or not at all
@@ -27,10 +31,20 @@ class ActionModule(FleetAction):
         if not admitted:
             return {"addresses": {}, "hosts": {}, "msg": self.close_stage("install", {}, {})}
         client = self.maas_client()
+        resumed = [name for name, state in self.ledger.states().items() if state == "installing"]
         wanted, findings = self._wanted(client, admitted)
         user_data = per_host(settings, {w.name: self.known_hosts(w.name) for w in wanted})
         results = (
-            install(client, wanted, options, on_progress=self._progress, on_deed=self._deed, user_data=user_data)
+            install(
+                client,
+                wanted,
+                options,
+                on_progress=self._progress,
+                on_deed=self._deed,
+                user_data=user_data,
+                before_commission=ensure_script,
+                commissioned=self._commissioned(wanted),
+            )
             if wanted
             else {}
         )
@@ -52,24 +66,58 @@ class ActionModule(FleetAction):
                     Finding("install", "fail", "install.no_address", evidence=said, action="escalate")
                 )
         seconds = {name: result.seconds for name, result in results.items()}
+        hosts = {w.name: self._host(client, w, results[w.name], resumed) for w in wanted if w.name in addresses}
+        for name, host in hosts.items():
+            host.update(findings=[finding.to_dict() for finding in findings.pop(name)], seconds=seconds[name])
         return {
             "changed": any(result.changed for result in results.values()),
             "addresses": addresses,
-            "hosts": {
-                name: {
-                    "address": address,
-                    "os_disk": results[name].os_disk,
-                    "disks_before": results[name].disks_before,
-                    "image": self._images[name],
-                }
-                for name, address in addresses.items()
-            },
+            "hosts": hosts,
             "diff": [{"prepared": f"{n}: {deed}\n"} for n, result in results.items() for deed in result.deeds],
-            "msg": self.close_stage("install", findings, seconds),
+            # The others stay in the stage: what they are is proven on the hosts, then fleet_stage closes it.
+            "msg": self.close_stage("install", findings, seconds) if findings else f"install: {len(hosts)} to prove",
+        }
+
+    def _commissioned(self, wanted: list[Wanted]) -> Callable[[MaasClient, Wanted, Machine], Commissioned | None]:
+        """What the engine calls in its threads, where no variable of a host can be read."""
+        limits = {w.name: self._clock_limit(w.name) for w in wanted}
+        skews = {w.name: self.host_value(w.name, "bmc_record")["hardware"] or {} for w in wanted}
+
+        def read(client: MaasClient, host: Wanted, machine: Machine) -> Commissioned | None:
+            skew = skews[host.name].get("bmc_clock_skew_seconds")
+            return commissioned(client, host, machine, limits[host.name], skew)
+
+        return read
+
+    def _clock_limit(self, name: str) -> float:
+        return Profile.from_dict(self.host_value(name, "profile")).limit("clock_skew_seconds", LIMIT_SECONDS)
+
+    def _host(self, client: MaasClient, wanted: Wanted, result: InstallResult, resumed: list[str]) -> dict[str, Any]:
+        """What is to be proven of an installed host.
+
+        One whose installation was begun by a run that was stopped is as fresh as one of this run.
+        """
+        fresh = result.changed or wanted.name in resumed
+        disk, before = result.os_disk, result.disks_before
+        if not disk:
+            found = choose_os_disk(disks_of(self._machines[wanted.name]) or [], wanted.os_disk, wanted.name)
+            disk = {} if isinstance(found, Finding) else {k: found.get(k) for k in ("serial", "model", "size", "name")}
+        if fresh and not before:
+            before = disks_before(client, wanted.system_id)
+        maas = client.clock
+        return {
+            "address": result.address,
+            "os_disk": disk,
+            "disks_before": before,
+            "fresh": fresh,
+            "clock": {"maas_skew": maas.skew, "maas_uncertainty": maas.uncertainty} if maas else {},
+            "clock_limit": self._clock_limit(wanted.name),
+            "image": self._images[wanted.name],
         }
 
     def _wanted(self, client: MaasClient, names: list[str]) -> tuple[list[Wanted], dict[str, list[Finding]]]:
         by_mac = {mac: machine for machine in client.machines() for mac in macs_of(machine)}
+        self._machines = {name: by_mac.get(self.host_value(name, "pxe_mac", "")) or {} for name in names}
         wanted: list[Wanted] = []
         findings: dict[str, list[Finding]] = {}
         pins = self._pins(names, {n: by_mac.get(self.host_value(n, "pxe_mac", "")) for n in names}, client)

@@ -14,7 +14,7 @@ MAX_FINDINGS = 500  # of one host; all checks together give some dozens
 
 
 class ActionModule(FleetAction):
-    _VALID_ARGS = frozenset({"stage", "event", "findings_from", "parts"})
+    _VALID_ARGS = frozenset({"stage", "event", "findings_from", "parts", "begun_by"})
 
     def work(self) -> dict[str, Any]:
         stage, event = self._task.args["stage"], self._task.args["event"]
@@ -30,7 +30,17 @@ class ActionModule(FleetAction):
         # Who did not enter has not passed either: a play may have been started in its middle (--start-at-task).
         begun = self.ledger.begun(stage, self.hosts)
         register = self._task.args.get("findings_from")
-        return {"msg": self.close_stage(stage, {name: self._findings(name, stage, register) for name in begun}, {})}
+        earlier, seconds = self._begun_by(begun)
+        findings = {name: [*earlier.get(name, []), *self._findings(name, stage, register)] for name in begun}
+        return {"msg": self.close_stage(stage, findings, seconds)}
+
+    def _begun_by(self, names: list[str]) -> tuple[dict[str, list[Finding]], dict[str, float]]:
+        """What the action that opened the stage itself has found of these hosts, and how long it took."""
+        register = self._task.args.get("begun_by")
+        hosts = self.host_value(self.hosts[0], register, {}).get("hosts", {}) if register and names else {}
+        known = {name: hosts[name] for name in names if name in hosts}
+        findings = {name: [Finding.from_dict(f) for f in host.get("findings", [])] for name, host in known.items()}
+        return findings, {name: host["seconds"] for name, host in known.items() if "seconds" in host}
 
     def _open(self, stage: str, whole: bool) -> dict[str, Any]:
         admission = admit(self.ledger, stage, self.hosts)

@@ -33,8 +33,10 @@ addresses:
 hosts:
   description:
     - Of the same hosts by name, their C(address), C(os_disk) as a mapping of C(serial), C(model), C(size) in bytes
-      and C(name) in MAAS, and C(disks_before), the fingerprints by serial that commissioning took of the disks.
-    - The last two are empty for a host that was deployed before this run.
+      and C(name) in MAAS, and C(disks_before), the fingerprints by serial that commissioning took of the disks, as
+      far as it did; C(fresh), whether they were just installed; C(clock), how far MAAS's clock is ahead of this
+      machine's; C(findings) and C(seconds) of the stage so far.
+    - They are still in the stage. Module M(install_proof) proves the rest on them, and M(fleet_stage) closes it.
   type: dict
   returned: always
 """

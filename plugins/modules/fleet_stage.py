@@ -19,7 +19,7 @@ options:
     description: Which stage.
     type: str
     required: true
-    choices: [configure, smoke]
+    choices: [install, configure, smoke]
   event:
     description: Open it before the stage's work, close it after.
     type: str
@@ -34,6 +34,11 @@ options:
       - With O(event=close), the registered variable of each host whose C(findings) are taken.
       - C(firstlight_findings) is the fact of that name, to which roles add (M(role_findings)); where no role added
         anything, that every task went well is the finding.
+    type: str
+  begun_by:
+    description:
+      - With O(event=close), the registered variable of the run-once action that opened the stage by itself. The
+        C(findings) and C(seconds) that its C(hosts) have are taken too.
     type: str
 """
 

@@ -176,6 +176,15 @@ def commissioned(
     return Commissioned(results.by_serial(), tuple(judge_clock(results, client.clock, limit, bmc_skew)))
 
 
+def disks_before(client: MaasClient, system_id: str) -> dict[str, dict[str, Any]]:
+    """Of a deployed machine the disks as they were before its deployment; nothing where that is not known."""
+    try:
+        results = read_results(client, system_id, installations=1)
+    except MaasError:
+        return {}
+    return results.by_serial() if results else {}
+
+
 def judge_clock(results: Results, maas: Reading | None, limit: float, bmc_skew: float | None = None) -> list[Finding]:
     """The host's clock at commissioning against MAAS's, which began and ended the script."""
     if results.clock is None or results.started is None or results.ended is None:
