@@ -85,10 +85,23 @@ options:
         description: Metric exporters that must answer, name and port on 127.0.0.1. C({}) for none.
         type: dict
         default: {node_exporter: 9100}
+      acs_in_virtual_machines:
+        description: Whether access control of PCIe bridges is judged in a virtual machine too.
+        type: bool
+        default: false
       gpu_driver:
         description: The exact version of the GPU driver. Empty, any will do that all GPUs agree on.
         type: str
         default: ""
+      gpu_rdma:
+        description: How HCAs reach GPU memory, for the check C(gpu_rdma). Empty, as the profile says.
+        type: str
+        choices: ["", peermem, dmabuf, both]
+        default: ""
+      reboot_due:
+        description: A reboot has been asked for. What only that will mend in the driver is C(warn) until then.
+        type: bool
+        default: false
 attributes:
   check_mode:
     support: full
@@ -223,7 +236,10 @@ def main():
                     "clock": {"type": "bool", "default": True},
                     "docker": {"type": "bool", "default": True},
                     "exporters": {"type": "dict", "default": EXPORTERS},
+                    "acs_in_virtual_machines": {"type": "bool", "default": False},
                     "gpu_driver": {"type": "str", "default": ""},
+                    "gpu_rdma": {"type": "str", "choices": ["", "peermem", "dmabuf", "both"], "default": ""},
+                    "reboot_due": {"type": "bool", "default": False},
                 },
             },
         },

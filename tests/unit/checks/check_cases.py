@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import gpu_cases
+
 from firstlight.checks.capture import Output
 from firstlight.profile import Profile
 
@@ -384,4 +386,29 @@ MEMORY = [
     Case("memory_size", "hangs", {"meminfo": broken("timed_out")}, lost("memory_size", "timed_out", "retry")),
 ]
 
-CASES = [*GPU, *HCA, *NVME, *DISKS, *SERVICES, *CLOCK, *KERNEL, *MEMORY]
+
+def _outputs(values: dict[str, Any]) -> dict[str, Output]:
+    """Outputs by name from text, from text and exit status, or from a problem's name."""
+    return {
+        key: said(*value) if isinstance(value, tuple) else broken(value) if value in PROBLEMS else said(value)
+        for key, value in values.items()
+    }
+
+
+PROBLEMS = ("timed_out", "no_tool", "not_permitted", "refused", "failed", "too_much_output")
+GPU_SOFTWARE = [
+    *(
+        Case("gpu_driver", name, _outputs({**gpu_cases.DRIVER, **other}), want, {"gpus": gpus}, expect)
+        for name, other, want, gpus, expect in gpu_cases.DRIVER_CASES
+    ),
+    *(
+        Case("gpu_rdma", name, _outputs({**gpu_cases.RDMA, **other}), want, {"gpus": {"count": 8, "rdma": mode}})
+        for name, other, want, mode in gpu_cases.RDMA_CASES
+    ),
+    *(
+        Case("gpu_metrics", name, _outputs({"metrics": answer}), want, expect={"exporters": {"dcgm_exporter": 9400}})
+        for name, answer, want in gpu_cases.METRICS_CASES
+    ),
+]
+
+CASES = [*GPU, *GPU_SOFTWARE, *HCA, *NVME, *DISKS, *SERVICES, *CLOCK, *KERNEL, *MEMORY]

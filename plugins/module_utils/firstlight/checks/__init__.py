@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from . import clock, disks, gpu, infiniband, kernel_log, memory, nvme, services
+from . import clock, disks, gpu, gpu_driver, gpu_metrics, gpu_rdma, infiniband, kernel_log, memory, nvme, services
+from . import cpu_frequency, host_tuning, pcie_acs
 from .engine import TIERS, Check, Result, Skip, run_checks
 
 ALL_CHECKS = [
     *gpu.CHECKS,
+    *gpu_driver.CHECKS,
+    *gpu_rdma.CHECKS,
+    *gpu_metrics.CHECKS,
     *infiniband.CHECKS,
     *nvme.CHECKS,
     *disks.CHECKS,
@@ -14,6 +18,9 @@ ALL_CHECKS = [
     *clock.CHECKS,
     *kernel_log.CHECKS,
     *memory.CHECKS,
+    *pcie_acs.CHECKS,
+    *cpu_frequency.CHECKS,
+    *host_tuning.CHECKS,
 ]
 
 __all__ = ["ALL_CHECKS", "TIERS", "Check", "Result", "Skip", "run_checks"]
