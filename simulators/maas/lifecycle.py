@@ -19,10 +19,13 @@ import aiohttp
 
 from simulators import lab_files
 from simulators.maas import machines as mm
+from simulators.maas import scripts
 from simulators.maas import status as st
-from simulators.maas.power import Bmc, PowerAuthError, PowerError
+from simulators.maas.power import Bmc, PowerError
 from simulators.maas.settings import Settings
 from simulators.maas.store import Machine, Store
+from simulators.maas.switching import Switching
+from simulators.maas.troubles import Troubles
 
 log = logging.getLogger("simulators.maas")
 TICK = 0.1  # seconds
@@ -30,12 +33,13 @@ TICK = 0.1  # seconds
 _PXE_ANSWERS = {"commission": "commission", "enlist": "commission", "erase": "commission", "deploy": "install"}
 
 
-class Lifecycle:
+class Lifecycle(Switching):
     """Moves machines through their states."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self.settings = settings
         self.store = store
+        self.troubles = Troubles(settings, store)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     # -- small helpers --------------------------------------------------------------------------------------------
@@ -47,7 +51,10 @@ class Lifecycle:
 
     def event(self, machine: Machine, kind: str, text: str = "", user: str = "") -> None:
         """Record an event in MAAS's words."""
-        self.store.add_event(machine, kind, st.EVENT_LEVELS.get(kind, "INFO"), text, user)
+        level = st.EVENT_LEVELS.get(kind, "INFO")
+        self.store.add_event(machine, kind, level, text, user)
+        if level == "INFO":  # the list's status message is the last event of this level
+            machine["status_message"] = f"{kind} - {text}" if text else kind
 
     def set_status(self, machine: Machine, new: int) -> None:
         """Change the status; remembers the old one for mark_fixed and abort."""
@@ -76,7 +83,18 @@ class Lifecycle:
 
     def bmc(self, machine: Machine) -> Bmc:
         """A conversation with the machine's BMC."""
-        return Bmc(machine["power_parameters"], self.settings.tls, self.settings.power_timeout)
+        faults = self.troubles.of(machine)
+        return Bmc(
+            machine["power_parameters"],
+            self.settings.tls,
+            self.settings.power_timeout,
+            fails="driver_fails" in faults,
+            sets_pxe="disk_first" not in faults,
+        )
+
+    def inside(self, machine: Machine) -> Bmc:
+        """The machine as the system that runs on it sees it, whoever switches its power."""
+        return Bmc(self.settings.bmc_login(machine), self.settings.tls, self.settings.power_timeout)
 
     def is_busy(self, machine: Machine) -> bool:
         """True while a task talks to the machine's BMC."""
@@ -135,7 +153,7 @@ class Lifecycle:
             self.set_status(machine, st.DEPLOYED)
             self.event(machine, "Deployed")
             self.store.save()
-        elif phase in ("wait_pxe", "wait_local") and now >= job["deadline"]:
+        elif phase in ("wait_pxe", "wait_local", "stuck") and now >= job["deadline"]:
             self.mark_timed_out(machine)
             self.store.save()
 
@@ -143,107 +161,8 @@ class Lifecycle:
         """Give the machine something to do, instead of what it did so far."""
         if kind in ("commission", "deploy", "erase") and phase == "power":
             self.event(machine, "Powering on")
+            scripts.begin(self.store, machine, kind)
         machine["job"] = {"kind": kind, "phase": phase, "deadline": time.time() + self.settings.node_timeout, **more}
-
-    # -- power ----------------------------------------------------------------------------------------------------
-
-    async def _power_on(self, machine: Machine, job: dict[str, Any]) -> None:
-        if machine["power_type"] not in ("redfish",):
-            # MAAS cannot switch this machine; somebody else may.
-            job["phase"] = "wait_pxe"
-            return
-        error: PowerError | None = None
-        for attempt in range(self.settings.power_attempts):
-            if attempt:
-                await asyncio.sleep(self.settings.power_retry)
-            try:
-                async with self.bmc(machine) as bmc:
-                    await bmc.power_on_pxe(await bmc.system())
-                machine["bmc_known"] = True
-                machine["power_state"] = "on"
-                self.event(machine, "Node powered on")
-                if job["phase"] == "power":
-                    job["phase"] = "wait_pxe"
-                    job["deadline"] = time.time() + self.settings.node_timeout
-                return
-            except PowerAuthError as refused:
-                error = refused
-                break
-            except PowerError as problem:
-                error = problem
-        if machine["job"] is not job or job["phase"] != "power":
-            return  # aborted meanwhile, or somebody else powered the machine on and it is past this
-        machine["power_state"] = "error"
-        text = f"Power on for the node failed: {error}"
-        self.event(machine, "Failed to power on node", text)
-        self.mark_failed(machine, text)
-
-    async def _power_off(self, machine: Machine, job: dict[str, Any]) -> None:
-        failed = False
-        if machine["power_type"] == "redfish":
-            self.event(machine, "Powering off")
-            try:
-                async with self.bmc(machine) as bmc:
-                    await bmc.power_off(await bmc.system())
-                machine["bmc_known"] = True
-                machine["power_state"] = "off"
-                self.event(machine, "Node powered off")
-            except PowerError as error:
-                failed = True
-                text = f"Power off for the node failed: {error}"
-                machine["power_state"] = "error"
-                self.event(machine, "Failed to power off node", text)
-        if machine["job"] is not job:
-            return
-        if job["kind"] == "release" and failed:
-            self.mark_failed(machine, text)
-            return
-        machine["job"] = None
-        if job["kind"] == "release":
-            self._released(machine)
-        elif job["kind"] == "abort":
-            self.set_status(machine, job["to"])
-            if job["to"] in (st.NEW, st.READY):
-                machine["owner"] = None
-
-    def _released(self, machine: Machine) -> None:
-        self.set_status(machine, st.READY)
-        machine.update(
-            owner=None, user_data=None, osystem="", distro_series="", hwe_kernel=None, netboot=True, owner_data={}
-        )
-        if machine["interfaces"] and machine["interfaces"][0]["link"]:
-            machine["interfaces"][0]["link"].pop("ip_address", None)
-        self.event(machine, "Released")
-
-    async def switch(self, machine: Machine, on: bool) -> None:
-        """power_on and power_off as operations by themselves."""
-        word = "on" if on else "off"
-        try:
-            async with self.bmc(machine) as bmc:
-                system = await bmc.system()
-                if on and await bmc.state(system) == "off":
-                    await bmc.power_on_pxe(system)
-                elif not on:
-                    await bmc.power_off(system)
-            machine["power_state"] = word
-            self.event(machine, f"Node powered {word}")
-        except PowerError as error:
-            machine["power_state"] = "error"
-            self.event(machine, f"Failed to power {word} node", f"Power {word} for the node failed: {error}")
-
-    async def query(self, machine: Machine) -> str:
-        """Ask the BMC for the power state; raises PowerError."""
-        try:
-            async with self.bmc(machine) as bmc:
-                state = await bmc.state(await bmc.system())
-        except PowerError as error:
-            machine["power_state"] = "error"
-            self.event(machine, "Failed to query node's BMC", str(error))
-            raise
-        machine["bmc_known"] = True
-        machine["power_state"] = state
-        self.event(machine, "Queried node's BMC", f"Power state queried: {state}")
-        return state
 
     # -- ends of phases -------------------------------------------------------------------------------------------
 
@@ -251,7 +170,12 @@ class Lifecycle:
         if self.settings.real_machines:  # it should have reported (rack_api.py) before
             self.mark_timed_out(machine)
             return
-        if job["kind"] == "deploy":
+        trouble = self.troubles.at_the_end(machine, job["kind"])
+        if trouble is not None:
+            for kind, text in trouble.events:
+                self.event(machine, kind, text)
+            self.mark_failed(machine, trouble.marked)
+        elif job["kind"] == "deploy":
             await self._write_disk(machine, job)
         elif job["kind"] == "erase":
             await self._erase(machine, job)
@@ -259,9 +183,9 @@ class Lifecycle:
             await self._commissioned(machine, job)
 
     async def _commissioned(self, machine: Machine, job: dict[str, Any]) -> None:
-        if machine["power_type"] == "redfish":
+        if self.settings.machine_name(machine):
             try:
-                async with self.bmc(machine) as bmc:
+                async with self.inside(machine) as bmc:
                     system = await bmc.system()
                     inventory = await bmc.inventory(system)
                     if machine["job"] is job:
@@ -276,6 +200,7 @@ class Lifecycle:
         if machine["job"] is not job:
             return
         machine["job"] = None
+        scripts.finish(self.settings, self.store, machine)
         self.commissioning_ended(machine, job["kind"])
 
     def commissioning_ended(self, machine: Machine, kind: str) -> None:
@@ -295,9 +220,10 @@ class Lifecycle:
         user_data = base64.b64decode(machine["user_data"] or "").decode("utf-8", "replace")
         disk = {
             "hostname": machine["hostname"],
-            "address": link["ip_address"],
+            "address": self.troubles.address(machine, link["ip_address"]),
             "image": machine["distro_series"],
             "user_data": user_data or None,
+            "root": mm.root_disk(machine),
         }
         self.event(machine, "Configuring OS")
         try:
@@ -390,6 +316,12 @@ class Lifecycle:
             return self._enlist(mac, service_tag)
         machine["service_tag"] = service_tag or machine["service_tag"]
         mm.boots_by(machine, mac)
+        stop = self.troubles.at_the_network(machine)
+        if stop is not None:
+            for kind, text in stop.events:
+                self.event(machine, kind, text)
+            self.store.save()
+            return "none"
         answer = self._pxe_answer(machine)
         self.event(machine, "PXE Request", {"none": "power off"}.get(answer, answer))
         self.event(machine, "Performing PXE boot")
@@ -420,6 +352,9 @@ class Lifecycle:
         machine["power_state"] = "on"
         job["phase"] = "running"
         job["until"] = time.time() + self.settings.job_seconds(job["kind"])
+        if self.troubles.hangs(machine):
+            job["phase"] = "stuck"
+            job["deadline"] = time.time() + self.settings.node_timeout
         return answer
 
     def _enlist(self, mac: str, service_tag: str) -> str:

@@ -36,6 +36,8 @@ class Bmc:
     parameters: dict[str, str]
     tls: ssl.SSLContext
     timeout: float
+    fails: bool = False  # a fault of the driver: whatever it asks for
+    sets_pxe: bool = True  # else its wish for a network boot comes to nothing, as with some firmware
 
     async def __aenter__(self) -> Bmc:
         self._session = aiohttp.ClientSession(
@@ -55,6 +57,8 @@ class Bmc:
 
     async def call(self, method: str, path: str, body: Any = None, etag: str = "") -> tuple[int, Any, str]:
         """One request; returns status, decoded body (None when empty) and ETag. Raises PowerError."""
+        if self.fails:
+            raise PowerError("Failed talking to node's BMC: Redfish request failed: TimeoutError")
         headers = {"If-Match": etag} if etag else {}
         try:
             async with self._session.request(method, self._base + path, json=body, headers=headers) as answer:
@@ -128,7 +132,8 @@ class Bmc:
         await self.power_off(system)
         _, _, etag = await self.call("GET", system)
         boot = {"Boot": {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe"}}
-        await self.call("PATCH", system, boot, etag)
+        if self.sets_pxe:
+            await self.call("PATCH", system, boot, etag)
         await self.reset(system, "On")
 
     async def inventory(self, system: str) -> dict[str, Any]:

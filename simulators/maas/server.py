@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 
 from simulators import lab_files
-from simulators.maas import forms, rack_api, routes
+from simulators.maas import forms, rack_api, routes, troubles
 from simulators.maas.auth import Authenticator
 from simulators.maas.region import Call, Region, Text
 from simulators.maas.settings import Settings
@@ -26,7 +26,7 @@ from simulators.maas.status import ApiError
 log = logging.getLogger("simulators.maas")
 MARK = {"X-Simulator": "firstlight MAAS simulator"}
 MAX_BODY = 8 * 1024 * 1024  # bytes of one request
-FAULTS = ("slow", "failing", "no_rack", "no_images", "unreachable_rack")
+FAULTS = ("slow", "failing", "no_rack", "no_images", "unreachable_rack", *troubles.FAULTS)
 
 
 class Server:
@@ -79,7 +79,8 @@ class Server:
     def _failing(self, request: web.Request, when: str) -> web.Response | None:
         """The fault "failing": answer a status, or cut the connection, before or after the work was done.
 
-        {"status": 503, "count": 1, "when": "after", "method": "POST", "op": "commission", "drop": true}; all optional.
+        {"status": 503, "count": 1, "when": "after", "method": "POST", "op": "commission", "drop": true,
+        "headers": {"Retry-After": "10"}}; all optional.
         """
         fault = self.region.store.data["faults"].get("failing")
         if fault is None or fault.get("when", "before") != when or fault.get("count", 1) < 1:
@@ -91,7 +92,8 @@ class Server:
         fault["count"] = fault.get("count", 1) - 1
         if fault.get("drop") and request.transport is not None:
             request.transport.abort()
-        return web.Response(status=int(fault.get("status", 503)), text="fault: failing")
+        headers = fault.get("headers")
+        return web.Response(status=int(fault.get("status", 503)), text="fault: failing", headers=headers)
 
     def _handler(self, resource: routes.Resource) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:

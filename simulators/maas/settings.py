@@ -42,6 +42,7 @@ class Settings:
     subnet: str = "10.31.0.0/24"
     first_address: str = "10.31.0.11"
     machines: list[dict[str, Any]] = field(default_factory=list)
+    bmc: dict[str, Any] = field(default_factory=dict)  # lab.json's part
 
     @classmethod
     def load(cls, lab_dir: str | Path) -> Settings:
@@ -72,6 +73,7 @@ class Settings:
             bmc_admin=str(lab.get("bmc", {}).get("admin", "")),
             tls=ssl.create_default_context(cafile=str(authority)),
             machines=lab["machines"],
+            bmc=lab.get("bmc", {}),
         )
         return cls(**known)
 
@@ -85,6 +87,16 @@ class Settings:
         if self.real_machines:
             return self.node_timeout
         return {"deploy": self.deploy_seconds, "erase": self.erase_seconds}.get(kind, self.commission_seconds)
+
+    def bmc_login(self, machine: Machine) -> dict[str, str]:
+        """Address, user and password of a machine's BMC as the lab has them."""
+        name = self.machine_name(machine)
+        entry = next((e for e in self.machines if e["name"] == name), {})
+        return {
+            "power_address": f"{entry.get('bmc_address')}:{self.bmc.get('port', 8443)}",
+            "power_user": str(self.bmc.get("username", "")),
+            "power_pass": str(self.bmc.get("password", "")),
+        }
 
     def machine_name(self, machine: Machine) -> str | None:
         """The lab's name of a machine, by service tag, else by BMC address."""

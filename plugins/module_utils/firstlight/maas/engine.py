@@ -195,7 +195,7 @@ class Engine:
             return
         # 503 to commission or deploy is MAAS's word for a BMC that its rack controller does not reach.
         no_power = error.status in (503, 504) and job.call_name in (steps.COMMISSION, steps.DEPLOY)
-        for_good = error.status in (400, 403, 404)
+        for_good = error.status in (400, 403)  # a machine that is gone (404) is missing in the next list
         if no_power and job.tries[job.call_name] > 1 and self._can_go_past(job):
             self._go_past(job, str(error))
             return
