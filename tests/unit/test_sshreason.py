@@ -10,8 +10,8 @@ SHA = "SHA256:" + "x" * 43
 CHANGED = (
     "Task failed: Failed to connect to the host via ssh: @@@@@@@@@@@\r\n@    WARNING: REMOTE HOST IDENTIFICATION "
     "HAS CHANGED!     @\r\n@@@@@\r\nIT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!\r\nThe fingerprint for the "
-    f"ED25519 key sent by the remote host is\n{SHA}.\r\nPlease contact your system administrator.\r\nOffending ED25519 key in "
-    "/x/known_hosts:1\r\nHost key for r1-n01 has changed and you have requested strict checking.\r\nHost key "
+    f"ED25519 key sent by the remote host is\n{SHA}.\r\nPlease contact your system administrator.\r\nOffending "
+    "ED25519 key in /x/known_hosts:1\r\nHost key for r1-n01 has changed and you have requested strict checking.\r\nHost key "
     "verification failed."
 )
 UNKNOWN = (

@@ -6,6 +6,8 @@ import base64
 import importlib.machinery
 import importlib.util
 import json
+import os
+import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -92,6 +94,51 @@ def test_runcmd_runs_once_for_one_installation_and_again_after_a_reinstall(serve
     assert (server.root / "list").exists()
     server.boot(data, installed_at="2")
     assert server.read("count") == "x\nx\n"
+
+
+def test_bootcmd_runs_at_every_boot_and_before_the_users_are_there(server: Server) -> None:
+    data = f"#cloud-config\nusers: [new]\nbootcmd:\n- [sh, -c, 'ls {server.root}/etc >> {server.root}/seen; echo']\n"
+    (server.root / "etc").mkdir()
+    server.boot(data)
+    assert server.read("seen") == ""
+    server.boot(data)
+    assert "ssh" in server.read("seen")
+
+
+def test_cloud_init_per_runs_once_and_again_only_after_a_failure(server: Server) -> None:
+    def per(*words: str) -> int:
+        environment = os.environ | {"FIRSTLIGHT_ROOT": str(server.root)}
+        return subprocess.run([SHIM.parent / "cloud-init-per", *words], env=environment, timeout=20).returncode
+
+    count = f"echo x >> {server.root}/count"
+    assert per("instance", "a", "sh", "-c", f"{count}; false") == 1
+    assert per("instance", "a", "sh", "-c", count) == 0
+    assert per("instance", "a", "sh", "-c", count) == 0
+    assert per("always", "b", "sh", "-c", count) == 0
+    assert server.read("count") == "x\nx\nx\n"
+    assert per("once") == 2
+
+
+def test_host_keys_of_the_user_data_are_the_only_ones(server: Server) -> None:
+    (server.root / "etc/ssh").mkdir(parents=True)
+    for name in ("ssh_host_rsa_key", "ssh_host_rsa_key.pub", "sshd_config"):
+        (server.root / "etc/ssh" / name).write_text("of the image\n")
+    keys = "{ed25519_private: 'PRIVATE\n\n', ed25519_public: PUBLIC}"
+    server.boot(f"#cloud-config\nusers: []\nssh_keys: {keys}\nssh_deletekeys: true\n")
+    found = {path.name for path in (server.root / "etc/ssh").glob("ssh*") if path.is_file()}
+    assert found == {"ssh_host_ed25519_key", "ssh_host_ed25519_key.pub", "sshd_config"}
+    assert server.read("etc/ssh/ssh_host_ed25519_key.pub") == "PUBLIC"
+    assert (server.root / "etc/ssh/ssh_host_ed25519_key").stat().st_mode & 0o777 == 0o600
+    assert not [words for words in server.commands if words[0] == "ssh-keygen"]
+
+
+@pytest.mark.parametrize(
+    "data", ["#cloud-config\nusers: []\nssh_genkeytypes: [ed25519]\n", "#cloud-config\nusers: 3\n"]
+)
+def test_a_host_without_keys_in_its_user_data_makes_some(server: Server, data: str) -> None:
+    server.boot(data)
+    made = [words[3] for words in server.commands if words[:1] == ("ssh-keygen",)]
+    assert made == (["ed25519"] if "genkeytypes" in data else ["rsa", "ecdsa", "ed25519"])
 
 
 def test_password_logins_and_root_logins_are_as_asked(server: Server) -> None:
