@@ -1,0 +1,220 @@
+"""CPU frequency: governor and energy preference of every online CPU, and caps that make a host slow.
+
+The frequency is measured too: one core of each package is kept busy for a moment, and the kernel tells how fast it
+ran. A core that stays near 2 GHz with every setting right is a matter of BIOS or power supply.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Dict, List, Mapping, Optional
+
+from ..findings import Finding
+from ..profile import Profile
+from .capture import Command, Output, Source
+from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
+from .pcie_acs import VIRTUALIZATION
+
+NAME = "cpu_frequency"
+DEFAULT_BUSY_PERCENT = 80.0  # of the base frequency
+UNKNOWN_BASE = 0.7  # of the highest, where the base frequency is not told: what base is to turbo on servers
+_CPUS_MAX = 4096
+
+# Prints {"cpus": {number: {file: text}}, "driver": {file: text}, "busy": {number: kHz}}
+_READER = r"""
+import json, os, sys, time
+top = "/sys/devices/system/cpu"
+def read(path):
+    try:
+        with open(path) as f:
+            return f.read(4096).strip()
+    except OSError:
+        return None
+def numbers(text):
+    found = []
+    for part in (text or "").split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            found += range(int(first), int(last or first) + 1)
+    return found[:4096]
+names = ("scaling_driver", "scaling_governor", "scaling_available_governors", "energy_performance_preference",
+         "energy_performance_available_preferences", "cpuinfo_max_freq", "scaling_max_freq", "bios_limit",
+         "base_frequency")
+cpus, packages = {}, {}
+for n in numbers(read(top + "/online")):
+    folder = "%s/cpu%d/cpufreq/" % (top, n)
+    found = {name: read(folder + name) for name in names} if os.path.isdir(folder) else {}
+    cpus[n] = {name: text for name, text in found.items() if text is not None}
+    if found:
+        packages[read("%s/cpu%d/topology/physical_package_id" % (top, n))] = n
+driver = {name: read(top + "/intel_pstate/" + name) for name in ("status", "no_turbo", "max_perf_pct")}
+busy = {}
+for n in list(packages.values())[:8]:
+    out, into = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.sched_setaffinity(0, [n])
+            end = time.monotonic() + 0.25
+            while time.monotonic() < end:
+                for _ in range(1000):
+                    pass
+            os.write(into, (read("%s/cpu%d/cpufreq/scaling_cur_freq" % (top, n)) or "").encode())
+        except OSError:
+            pass
+        os._exit(0)
+    os.close(into)
+    busy[n] = out
+for n, out in busy.items():
+    busy[n] = os.read(out, 64).decode("ascii", "replace")
+print(json.dumps({"cpus": cpus, "driver": driver, "busy": busy}))
+"""
+_SYSFS = Command((sys.executable or "python3", "-I", "-S", "-c", _READER), limit=8.0, max_bytes=8 * 1024 * 1024)
+
+Values = Mapping[str, str]
+
+
+def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
+    wanted = profile.tuning.get("cpu_governor") or profile.tuning.get("cpu_energy_preference")
+    if not wanted and not asked(expect, NAME):
+        return {}
+    return {"sysfs": _SYSFS, "virtualization": VIRTUALIZATION}
+
+
+def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
+    output = captured["sysfs"]
+    if output.problem or output.code:
+        return not_known(NAME, output, "/sys/devices/system/cpu")
+    try:
+        said = json.loads(output.text)
+        cpus = {int(n): {str(k): str(v) for k, v in row.items()} for n, row in said["cpus"].items()}
+        driver = {str(k): str(v) for k, v in said["driver"].items()}
+        busy = {int(n): str(khz).strip() for n, khz in said["busy"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return unreadable(NAME, output.text, "/sys/devices/system/cpu")
+    if not cpus or len(cpus) > _CPUS_MAX:
+        return unreadable(NAME, output.text, "/sys/devices/system/cpu/online")
+    without = sorted(n for n, row in cpus.items() if not row)
+    if len(without) == len(cpus):
+        return [_no_cpufreq(captured["virtualization"], f"none of {len(cpus)} CPUs has a cpufreq folder in /sys")]
+    findings = []
+    if without:
+        evidence = f"no cpufreq folder in /sys, as the other {len(cpus) - len(without)} have"
+        findings.append(_fail("cpu.no_cpufreq", _cpus(without), evidence, "escalate"))
+    known = {n: row for n, row in cpus.items() if row}
+    findings += _judge_word(known, profile.tuning.get("cpu_governor"), "cpu.governor", "scaling_governor")
+    findings += _judge_preference(known, profile.tuning.get("cpu_energy_preference"))
+    findings += _judge_caps(known, driver)
+    measured = _judge_busy(known, busy, profile)
+    findings += measured
+    if any(f.status != "ok" for f in findings):
+        return [f for f in findings if f.status != "ok"]
+    governors = sorted({row.get("scaling_governor", "") for row in known.values()})
+    return ok(NAME, f"{len(known)} CPUs, {_driver(known)}, governor {', '.join(governors)}; {measured[0].evidence}")
+
+
+def _no_cpufreq(machine: Output, evidence: str) -> Finding:
+    kind = machine.text.strip()
+    if machine.problem or not kind:
+        return unknown(NAME, "no_cpufreq", f"{evidence}; whether this is bare metal is not known")
+    if kind != "none":
+        return Finding(NAME, "warn", "cpu.no_cpufreq", "", f"{evidence}; it runs in {kind}, whose machine decides")
+    said = f"{evidence}; let the BIOS leave P-states to the operating system (OS DBPM, OS control)"
+    return _fail("cpu.no_cpufreq", "", said, "escalate")
+
+
+def _driver(cpus: Mapping[int, Values]) -> str:
+    return ", ".join(sorted({row.get("scaling_driver", "no driver") for row in cpus.values()}))
+
+
+def _judge_word(cpus: Mapping[int, Values], wanted: Optional[str], symptom: str, key: str) -> List[Finding]:
+    if not wanted:
+        return []
+    wrong: Dict[str, List[int]] = {}
+    for n, row in cpus.items():
+        if row.get(key) != wanted:
+            wrong.setdefault(row.get(key, "nothing"), []).append(n)
+    offered = next((row.get("scaling_available_governors", "") for row in cpus.values()), "")
+    more = f"; {_driver(cpus)} offers {offered}" if key == "scaling_governor" and wanted not in offered.split() else ""
+    return [_fail(symptom, _cpus(ns), f"{seen}, expected {wanted}{more}", "retry") for seen, ns in wrong.items()]
+
+
+def _judge_preference(cpus: Mapping[int, Values], wanted: Optional[str]) -> List[Finding]:
+    # acpi-cpufreq, and intel_pstate without HWP, have none: the governor decides alone
+    able = {n: row for n, row in cpus.items() if "energy_performance_preference" in row}
+    return _judge_word(able, wanted, "cpu.energy_preference", "energy_performance_preference")
+
+
+def _number(text: Optional[str]) -> Optional[float]:
+    return float(text) if text and re.fullmatch(r"[0-9]{1,12}", text) else None
+
+
+def _judge_caps(cpus: Mapping[int, Values], driver: Values) -> List[Finding]:
+    """What keeps CPUs below what the hardware can, by settings."""
+    capped: Dict[str, List[int]] = {}
+    for n, row in cpus.items():
+        highest = _number(row.get("cpuinfo_max_freq"))
+        for key, symptom in (("scaling_max_freq", "cpu.capped"), ("bios_limit", "cpu.bios_limit")):
+            limit = _number(row.get(key))
+            if highest and limit is not None and limit < highest * 0.99:
+                capped.setdefault(f"{symptom} {key} {_mhz(limit)}, hardware {_mhz(highest)}", []).append(n)
+    findings = []
+    for said, ns in capped.items():
+        symptom, _, evidence = said.partition(" ")
+        findings.append(_fail(symptom, _cpus(ns), evidence, "escalate"))
+    if driver.get("no_turbo") == "1":
+        findings.append(Finding(NAME, "warn", "cpu.no_turbo", "", "intel_pstate/no_turbo is 1"))
+    share = _number(driver.get("max_perf_pct"))
+    if share is not None and share < 100:
+        findings.append(_fail("cpu.capped", "", f"intel_pstate/max_perf_pct is {share:.0f}, expected 100", "escalate"))
+    return findings
+
+
+def _judge_busy(cpus: Mapping[int, Values], busy: Mapping[int, str], profile: Profile) -> List[Finding]:
+    share = profile.limit("cpu_busy_percent", DEFAULT_BUSY_PERCENT)
+    findings, seen = [], []
+    for n, text in busy.items():
+        row, khz = cpus.get(n, {}), _number(text)
+        base, highest = _number(row.get("base_frequency")), _number(row.get("cpuinfo_max_freq"))
+        if khz is None or not (base or highest):
+            continue
+        normal = base or (highest or 0) * UNKNOWN_BASE
+        seen.append(f"CPU {n} busy at {_mhz(khz)}")
+        if khz < normal * share / 100:
+            of = f"base frequency {_mhz(base)}" if base else f"highest {_mhz(highest or 0)}, base not told"
+            evidence = f"busy it runs at {_mhz(khz)}; {of}; limit {_mhz(normal * share / 100)}"
+            findings.append(_fail("cpu.slow", f"CPU {n}", evidence, "escalate"))
+    if findings:
+        return findings
+    return ok(NAME, ", ".join(seen) if seen else "frequency under load not told")
+
+
+def _mhz(khz: float) -> str:
+    return f"{khz / 1000:.0f} MHz"
+
+
+def _cpus(numbers: List[int]) -> str:
+    """``CPU 0-3, 8``."""
+    ranges: List[List[int]] = []
+    for n in sorted(numbers):
+        if ranges and ranges[-1][1] == n - 1:
+            ranges[-1][1] = n
+        else:
+            ranges.append([n, n])
+    return "CPU " + ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+
+
+def _fail(symptom: str, locator: str, evidence: str, action: str) -> Finding:
+    return Finding(NAME, "fail", symptom, locator, evidence, action)
+
+
+CHECKS = [
+    Check(
+        NAME,
+        "quick",
+        reads,
+        judge,
+        needs=("tuning.cpu_governor", "tuning.cpu_energy_preference", "limits.cpu_busy_percent"),
+    )
+]
