@@ -27,6 +27,7 @@ def test_counts_and_limits() -> None:
     [
         (None, "a profile is a mapping, not NoneType"),
         (["x"], "a profile is a mapping, not list"),
+        ({**BARE, "tuning": {"governor": "x"}}, "unknown key 'governor' of tuning; known are pcie_acs, cpu_governor"),
         ({**BARE, "gpu": {}}, "unknown key 'gpu'; known are name, vendor, model, gpus"),
         ({"name": "x", "vendor": "v"}, "key 'model' is missing"),
         ({**BARE, "model": 9680}, "model must be text, not 9680"),

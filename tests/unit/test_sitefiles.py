@@ -101,7 +101,7 @@ def test_a_profile(tmp_path: Path) -> None:
             "gpus:\n",
             "gpu:\n",
             "small.yml:5: unknown key 'gpu'; known are name, vendor, model, gpus, hcas, ethernet, nvme, "
-            "os_disk, psus, fans, dimms, firmware, bios, limits",
+            "os_disk, psus, fans, dimms, firmware, bios, limits, tuning, reboot",
         ),
         (
             "firmware: {}",

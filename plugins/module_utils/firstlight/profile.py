@@ -13,12 +13,28 @@ LIMITS = (
     "bmc_clock_fail_seconds",
     "clock_offset_seconds",
     "clock_skew_seconds",
+    "cpu_busy_percent",
     "disk_used_percent",
     "fan_percent",
     "inlet_celsius",
     "inventory_days",
     "memory_min_bytes",
     "nvme_wear_percent",
+)
+
+# pcie_acs: disabled; cpu_governor, cpu_energy_preference: as the kernel calls them; hugepages: {size in kB: number};
+# transparent_hugepages: always, madvise or never; numa_balancing, swap: enabled or disabled; sysctl: {key: value};
+# limits: {nofile, memlock: number or unlimited}
+TUNING_KEYS = (
+    "pcie_acs",
+    "cpu_governor",
+    "cpu_energy_preference",
+    "hugepages",
+    "transparent_hugepages",
+    "numa_balancing",
+    "swap",
+    "sysctl",
+    "limits",
 )
 
 OS_DISK_BUSES = ("nvme", "sata", "sas", "virtio", "usb")
@@ -29,7 +45,8 @@ OS_DISK_KEYS = ("controller", "model", "min_bytes", "max_bytes", "bus", "serial"
 class Profile:
     """Expectations for one hardware model; a count of 0 means that none is expected.
 
-    gpus: {count, model (text within the GPU's name), driver_required}
+    gpus: {count, model (text within the GPU's name), driver_required, kernel_module (open or proprietary), nvswitch
+    (whether a fabric manager is needed), rdma (how HCAs reach GPU memory: peermem, dmabuf or both)}
     hcas: {count, rate_gbps}
     ethernet: {count, pxe (FQDD of the NIC that installs)}
     nvme: {count, min_bytes} of the data drives
@@ -42,6 +59,8 @@ class Profile:
     firmware: {component: lowest accepted version}
     bios: {attribute: value} as the vendor spells them, that the BIOS must have
     limits: thresholds, e.g. {clock_skew_seconds, disk_used_percent}
+    tuning: how the host is set, see TUNING_KEYS; what is not given is left as it is
+    reboot: {services (units that must be active before a reboot is over)}
     """
 
     name: str
@@ -58,6 +77,8 @@ class Profile:
     firmware: Dict[str, str] = field(default_factory=dict)
     bios: Dict[str, Any] = field(default_factory=dict)
     limits: Dict[str, float] = field(default_factory=dict)
+    tuning: Dict[str, Any] = field(default_factory=dict)
+    reboot: Dict[str, Any] = field(default_factory=dict)
 
     def count(self, part: str) -> int:
         """How many of gpus, hcas, ethernet, nvme, psus, fans or dimms a host must have."""
@@ -103,6 +124,8 @@ def _check_value(key: str, value: Any) -> None:
             raise ValueError(f"{key}.{name} must be a number, not {value[name]!r}")
     if key == "os_disk":
         _check_os_disk(value)
+    if key == "tuning" and (wrong := sorted(set(value) - set(TUNING_KEYS))):
+        raise ValueError(f"unknown key {wrong[0]!r} of tuning; known are {', '.join(TUNING_KEYS)}")
 
 
 def _check_os_disk(value: Dict[str, Any]) -> None:

@@ -18,6 +18,8 @@ from .yamlfile import SchemaFile, read_yaml
 _COUNT = {"type": "integer", "minimum": 0}
 _SLOTS = {"type": "array", "items": {"type": "string"}, "x-hint": "a list of ids, as the BMC spells them"}
 _OS_DISK_TEXT = {"type": "string", "minLength": 1, "maxLength": 64, "x-hint": "a text of 1 to 64 characters"}
+_KERNEL_WORD = {"type": "string", "pattern": r"^[a-z_]{1,32}$", "x-hint": "a word as the kernel spells it: performance"}
+_SWITCH = {"enum": ["enabled", "disabled"], "x-hint": "enabled or disabled"}
 _PART: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
@@ -43,6 +45,16 @@ _PART: dict[str, Any] = {
     "required": ["count"],
 }
 
+_GPUS: dict[str, Any] = {
+    **_PART,
+    "properties": {
+        **_PART["properties"],
+        "kernel_module": {"enum": ["open", "proprietary"]},
+        "nvswitch": {"type": "boolean"},
+        "rdma": {"enum": ["peermem", "dmabuf", "both"]},
+    },
+}
+
 PROFILE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["name", "vendor", "model", "gpus", "hcas", "ethernet", "nvme", "os_disk", "psus"],
@@ -55,7 +67,7 @@ PROFILE_SCHEMA: dict[str, Any] = {
         },
         "vendor": {"type": "string"},
         "model": {"type": "string"},
-        "gpus": _PART,
+        "gpus": _GPUS,
         "hcas": _PART,
         "ethernet": {**_PART, "required": ["count", "pxe"]},
         "nvme": _PART,
@@ -96,6 +108,48 @@ PROFILE_SCHEMA: dict[str, Any] = {
             "type": "object",
             "additionalProperties": False,
             "properties": {limit: {"type": "number"} for limit in LIMITS},
+        },
+        "tuning": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "pcie_acs": {"enum": ["disabled"], "x-hint": "disabled, or leave the key out"},
+                "cpu_governor": _KERNEL_WORD,
+                "cpu_energy_preference": _KERNEL_WORD,
+                "hugepages": {
+                    "type": "object",
+                    "propertyNames": {"pattern": r"^[1-9][0-9]{0,9}$"},
+                    "additionalProperties": _COUNT,
+                    "x-hint": 'numbers of pages by their size in kB, in quotes: {"2048": 1024}',
+                },
+                "transparent_hugepages": {"enum": ["always", "madvise", "never"]},
+                "numa_balancing": _SWITCH,
+                "swap": _SWITCH,
+                "sysctl": {
+                    "type": "object",
+                    "propertyNames": {"pattern": r"^[a-z0-9_]+([./][A-Za-z0-9_-]+)+$"},
+                    "additionalProperties": {"type": ["integer", "string"]},
+                },
+                "limits": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {"nofile": _COUNT, "memlock": {"enum": ["unlimited"]}},
+                },
+            },
+        },
+        "reboot": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "services": {
+                    "type": "array",
+                    "items": {
+                        "type": "string",
+                        "pattern": r"^[A-Za-z0-9@_.:-]{1,128}\.(service|target|socket|timer)$",
+                        "x-hint": "the name of a unit such as nvidia-fabricmanager.service",
+                    },
+                }
+            },
         },
     },
 }
