@@ -15,6 +15,7 @@ from firstlight.maas.images import COMPONENT, UNAME, Pin, find_images, pin_of
 from firstlight.maas.install import Commissioned, InstallResult, Progress, Wanted, install
 from firstlight.maas.machines import DEPLOYED, DEPLOYING, Machine, disks_of, macs_of, status_of, text_of
 from firstlight.maas.options import install_options, ssh_minutes
+from firstlight.maas.power import RedfishPower, power_settings
 from firstlight.maas.userdata import per_host, user_data_settings
 from firstlight.maas.wait import wait_for_ssh
 from firstlight.profile import Profile
@@ -44,6 +45,7 @@ class ActionModule(FleetAction):
                 user_data=user_data,
                 before_commission=ensure_script,
                 commissioned=self._commissioned(wanted),
+                power=self._power(options.power, wanted),
             )
             if wanted
             else {}
@@ -165,13 +167,29 @@ class ActionModule(FleetAction):
         self.tell(f"{name}: {line}")
         self.known_hosts(name).forget(name)
 
+    def _power(self, how: str, wanted: list[Wanted]) -> RedfishPower | None:
+        """The BMCs of those that are not installed: asked about the ones that stall, used where MAAS's driver fails."""
+        ca_file = self.value("bmc_ca_file")
+        if how == "maas" or self.check or not (ca_file or how == "redfish"):
+            return None
+        names = [w.name for w in wanted if status_of(self._machines[w.name]) != DEPLOYED]
+        targets = {name: self.bmc_target(name) for name in names}
+        return RedfishPower(
+            targets,
+            self.needed("bmc_ca_file", "name it as ca_file: in the inventory's *.redfish_bmc.yml"),
+            {name: str(self.host_value(name, "profile")["ethernet"]["pxe"]) for name in names},
+            {n: power_settings(t.address, t.port, t.username, t.password) for n, t in targets.items()},
+        )
+
     def _progress(self, progress: Progress) -> None:
+        """What is new, and how many do what: when that changes, and once a minute while some stall."""
         for line in progress.news:
             self.tell(line)
-        counts = ", ".join(f"{count} {what}" for what, count in progress.counts.items() if count)
-        if counts != getattr(self, "_counts", None):
-            self._counts = counts
-            self.tell(f"install: {progress.seconds:.0f} s: {counts}")
+        minute = int(progress.seconds // 60) if progress.stalled else 0
+        shown = (progress.counts, progress.stalled, minute)
+        if shown != getattr(self, "_shown", None):
+            self._shown = shown
+            self.tell(f"install: {progress.seconds:.0f} s: {progress}")
 
     def _wait(self, installed: dict[str, InstallResult], findings: dict[str, list[Finding]]) -> None:
         """MAAS says Deployed before SSH answers."""

@@ -25,6 +25,8 @@ from firstlight.ledger.claim import Claims
 from firstlight.ledger.store import STAGES, Ledger, ledger_file, ledger_url
 from firstlight.sshreason import judge_unreachable
 
+JUDGING = frozenset({"cloud_init_wait"})  # action plugins of ours whose failure comes with a finding
+
 DOCUMENTATION = r"""
 name: firstlight
 type: notification
@@ -91,6 +93,11 @@ class CallbackModule(CallbackBase):
         said = str(result._result.get("msg") or result._result.get("stderr") or "no message")
         if task.action.startswith("fleet_"):
             self._broke(f"{self.stage}: {said}")
+            return
+        known = result._result.get("findings") if task.action in JUDGING else None
+        if known:
+            finding = Finding.from_dict(known[0])
+            self._failed(result._host.get_name(), finding.symptom, finding.evidence, finding.action, finding.locator)
             return
         evidence = f"{task.get_name().strip()}: {said}"
         self._failed(result._host.get_name(), f"{self.stage}.task_failed", evidence, "retry")

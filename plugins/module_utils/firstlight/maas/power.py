@@ -15,6 +15,7 @@ from ..bmc.pool import Target
 from ..bmc.power import power
 from ..bmc.values import link, rows, text
 from ..findings import Finding, blocking, shorten
+from .desired import Desired
 from .reasons import BmcState
 
 DEADLINE = 120.0  # seconds for one BMC: reads, a PATCH, a reset, and its reading back
@@ -82,6 +83,12 @@ class RedfishPower:
                 return many([target], function, ca_file=self._ca_file, deadline=DEADLINE)[name]
             finally:
                 self._last[name] = time.monotonic()
+
+
+def power_settings(address: str, port: int, username: str, password: str) -> dict[str, str]:
+    """MAAS's power fields for a BMC, as enlist writes them."""
+    bmc = Desired("", (), "", address, username, password, bmc_port=port)
+    return bmc.power()
 
 
 def _state(client: BmcClient, nic: str) -> BmcState:
