@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu_cases
+import tuning_cases
 
 from firstlight.checks.capture import Output
 from firstlight.profile import Profile
@@ -411,4 +412,16 @@ GPU_SOFTWARE = [
     ),
 ]
 
-CASES = [*GPU, *GPU_SOFTWARE, *HCA, *NVME, *DISKS, *SERVICES, *CLOCK, *KERNEL, *MEMORY]
+TUNING = [
+    *(Case("pcie_acs", name, _outputs(o), want, {}, expect) for name, o, want, expect in tuning_cases.ACS_CASES),
+    *(
+        Case("cpu_frequency", name, _outputs(o), want, {"tuning": tuning_cases.CPU, **more})
+        for name, o, want, more in tuning_cases.CPU_CASES
+    ),
+    *(
+        Case("host_tuning", name, _outputs(o), want, {"tuning": tuning_cases.TUNING, **more})
+        for name, o, want, more in tuning_cases.TUNING_CASES
+    ),
+]
+
+CASES = [*TUNING, *GPU, *GPU_SOFTWARE, *HCA, *NVME, *DISKS, *SERVICES, *CLOCK, *KERNEL, *MEMORY]

@@ -215,7 +215,16 @@ def test_the_documentation_names_every_parameter_and_result() -> None:
     documented = yaml.safe_load(namespace["DOCUMENTATION"])["options"]
 
     assert set(documented) == {"profile", "tier", "checks", "skip", "require", "timeout", "expect"}
-    assert set(documented["expect"]["suboptions"]) == {"ntp_servers", "clock", "docker", "exporters", "gpu_driver"}
+    assert set(documented["expect"]["suboptions"]) == {
+        "ntp_servers",
+        "clock",
+        "docker",
+        "exporters",
+        "gpu_driver",
+        "gpu_rdma",
+        "reboot_due",
+        "acs_in_virtual_machines",
+    }
     assert set(yaml.safe_load(namespace["RETURN"])) == {"findings", "verdict", "seconds"}
     assert all(
         "host_check" in task or "ansible.builtin.assert" in task for task in yaml.safe_load(namespace["EXAMPLES"])

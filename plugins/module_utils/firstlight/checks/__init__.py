@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from . import clock, disks, gpu, gpu_driver, gpu_metrics, gpu_rdma, infiniband, kernel_log, memory, nvme, services
-from . import cpu_frequency, host_tuning, pcie_acs
+from . import (
+    clock,
+    cpu_frequency,
+    disks,
+    gpu,
+    gpu_driver,
+    gpu_metrics,
+    gpu_rdma,
+    host_tuning,
+    infiniband,
+    kernel_log,
+    memory,
+    nvme,
+    pcie_acs,
+    services,
+)
 from .engine import TIERS, Check, Result, Skip, run_checks
 
 ALL_CHECKS = [
