@@ -13,7 +13,7 @@ from simulators.maas.store import Machine, Store
 
 MAC = re.compile(r"([0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}")
 _HOSTNAME = re.compile(r"(?!-)[a-zA-Z0-9-]{1,63}(?<!-)")
-_KERNEL = re.compile(r"(ga|hwe)-\d\d\.\d\d(-[a-z]+)*")
+UBUNTU = {"focal": "20.04", "jammy": "22.04", "noble": "24.04"}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)")
 TRUE = {"1", "true", "yes", "on", "t", "y"}
 FALSE = {"0", "false", "no", "off", "f", "n", ""}
@@ -165,20 +165,32 @@ def places(form: Form, names: dict[str, set[str]]) -> dict[str, str]:
     return found
 
 
+def images(settings: Settings, has_images: bool) -> dict[str, list[str]]:
+    """Every image that can be deployed (ubuntu/noble, custom/bookworm), and its kernels as boot resources have them.
+
+    Of an Ubuntu image each kernel is a resource of its own; jammy is always there, commissioning runs from it.
+    """
+    found: dict[str, list[str]] = {}
+    for name in ["jammy", *settings.distro_series] if has_images else []:
+        release = UBUNTU.get(name.rpartition("/")[2])
+        full = name if "/" in name else f"{'ubuntu' if release else 'custom'}/{name}"
+        is_ubuntu = release and full.startswith("ubuntu/")
+        found[full] = [f"{kind}-{release}" for kind in ("ga", "hwe")] if is_ubuntu else ["generic"]
+    return found
+
+
 def series(settings: Settings, form: Form, has_images: bool) -> tuple[str, str]:
     """operating system and series of a deployment; the first of lab.json when none is given."""
-    usable = settings.distro_series if has_images else []
-    choices = {}
-    for name in usable:
-        full = name if "/" in name else f"{'ubuntu' if name in ('focal', 'jammy', 'noble') else 'custom'}/{name}"
-        choices[full] = choices[full.partition("/")[2]] = full
-    text = form.get("distro_series") or (usable[0] if usable else "")
+    usable = images(settings, has_images)
+    choices = {short: full for full in usable for short in (full, full.partition("/")[2])}
+    first = settings.distro_series[0] if has_images and settings.distro_series else ""
+    text = form.get("distro_series") or first
     if text not in choices:
-        listed = ", ".join(f"'{name}'" for name in sorted({"", *choices.values()}))
+        listed = ", ".join(f"'{name}'" for name in sorted({"", *usable}))
         raise bad_field("distro_series", f"'{text}' is not a valid distro_series.  It should be one of: {listed}.")
     osystem, _, name = choices[text].partition("/")
     kernel = form.get("hwe_kernel")
-    if kernel and (osystem != "ubuntu" or not _KERNEL.fullmatch(kernel)):
+    if kernel and (osystem != "ubuntu" or kernel not in usable[choices[text]]):
         raise bad_field("hwe_kernel", f"{kernel} is not available for {osystem}/{name} on amd64/generic.")
     return osystem, name
 

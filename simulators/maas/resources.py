@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulators.maas import forms, view
 from simulators.maas import status as st
-from simulators.maas import view
 from simulators.maas.region import Call, Region, Text
 from simulators.maas.status import ApiError, bad_field
 
@@ -149,23 +149,22 @@ async def version(region: Region, call: Call) -> Any:
 
 
 async def list_boot_resources(region: Region, call: Call) -> Any:
-    """The images that can be deployed."""
-    if not region.has_images:
-        return []
-    names = ["ubuntu/jammy", *region.settings.distro_series]
-    shown = []
-    for number, name in enumerate(dict.fromkeys(names), start=1):
-        full = name if "/" in name else f"custom/{name}"
-        shown.append(
-            {
-                "id": number,
-                "type": "Synced" if full.startswith("ubuntu/") else "Uploaded",
-                "name": full,
-                "architecture": "amd64/generic",
-                "subarches": "generic",
-                "resource_uri": f"{view.API}/boot-resources/{number}/",
-            }
-        )
+    """The images that can be deployed, of an Ubuntu image each kernel apart."""
+    shown: list[dict[str, Any]] = []
+    for name, kernels in forms.images(region.settings, region.has_images).items():
+        for kernel in kernels:
+            number = len(shown) + 1
+            shown.append(
+                {
+                    "id": number,
+                    "type": "Synced" if name.startswith("ubuntu/") else "Uploaded",
+                    "name": name,
+                    "architecture": f"amd64/{kernel}",
+                    "resource_uri": f"{view.API}/boot-resources/{number}/",
+                    "last_deployed": None,
+                    "subarches": f"generic,{kernel}" if kernel != "generic" else "generic",
+                }
+            )
     return shown
 
 

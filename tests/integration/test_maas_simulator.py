@@ -325,6 +325,8 @@ def test_what_deploy_checks(lab: Lab) -> None:
     assert "'plan9' is not a valid distro_series." in answer.text
     answer = lab.op(system_id, "deploy", distro_series="bookworm", hwe_kernel="magic")
     assert (answer.status_code, list(answer.json())) == (400, ["hwe_kernel"])
+    answer = lab.op(system_id, "deploy", distro_series="jammy", hwe_kernel="ga-24.04")
+    assert (answer.status_code, list(answer.json())) == (400, ["hwe_kernel"])
     lab.post(f"nodes/{system_id}/interfaces/{nic}/", "disconnect")
     answer = lab.op(system_id, "deploy")
     assert (answer.status_code, answer.json()) == (400, {"network": ["Node must be configured to use a network"]})
@@ -553,7 +555,9 @@ def test_the_small_resources(lab: Lab) -> None:
     assert [zone["name"] for zone in lab.get("zones/")] == ["default", "r1", "r2"]
     assert [pool["name"] for pool in lab.get("resourcepools/")] == ["default", "gpu"]
     assert [domain["name"] for domain in lab.get("domains/")] == ["maas"]
-    assert [image["name"] for image in lab.get("boot-resources/")] == ["ubuntu/jammy", "custom/bookworm"]
+    images = {(image["name"], image["architecture"]) for image in lab.get("boot-resources/")}
+    ubuntu = {("ubuntu/jammy", "amd64/ga-22.04"), ("ubuntu/jammy", "amd64/hwe-22.04")}
+    assert images == {*ubuntu, ("custom/bookworm", "amd64/generic")}
     assert lab.get("users/", op="whoami")["is_superuser"] is True
     assert lab.post("zones/", name="r1").status_code == 400
     description = lab.raw("GET", "describe/", "").json()

@@ -11,8 +11,8 @@ CHANGED = (
     "Task failed: Failed to connect to the host via ssh: @@@@@@@@@@@\r\n@    WARNING: REMOTE HOST IDENTIFICATION "
     "HAS CHANGED!     @\r\n@@@@@\r\nIT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!\r\nThe fingerprint for the "
     f"ED25519 key sent by the remote host is\n{SHA}.\r\nPlease contact your system administrator.\r\nOffending "
-    "ED25519 key in /x/known_hosts:1\r\nHost key for r1-n01 has changed and you have requested strict checking.\r\nHost key "
-    "verification failed."
+    "ED25519 key in /x/known_hosts:1\r\nHost key for r1-n01 has changed and you have requested strict checking.\r\n"
+    "Host key verification failed."
 )
 UNKNOWN = (
     "Task failed: Failed to connect to the host via ssh: No ED25519 host key is known for r1-n01 and you have "
