@@ -178,4 +178,5 @@ def test_every_operation_can_be_made():
             needed = {p.split("}")[0]: "x1" for p in path.split("{")[1:]}
             request = client._maker.make(f"{handler}.{action}", needed, {"a": "b"} if method != "GET" else {})
             assert request.method == method
-            assert request.url.endswith(f"/?op={op}" if op else "/") and "{" not in request.url
+            end = "/x1" if handler == "Script" else "/"  # the one path that MAAS has without a slash behind it
+            assert request.url.endswith(f"{end}?op={op}" if op else end) and "{" not in request.url
