@@ -16,7 +16,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
     _supports_check_mode = True
-    _VALID_ARGS = frozenset({"role", "findings"})
+    _VALID_ARGS = frozenset({"role", "findings", "reboot"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
@@ -25,6 +25,7 @@ class ActionModule(ActionBase):
             {
                 "role": {"type": "str", "required": True},
                 "findings": {"type": "list", "elements": "dict", "required": True},
+                "reboot": {"type": "str"},
             }
         )
         role = str(options["role"])
@@ -35,8 +36,11 @@ class ActionModule(ActionBase):
         host = variables.get("inventory_hostname", "")
         for line in rolefindings.lines(f for f in findings if f.status == "warn"):
             self._display.display(f"{host}: {role}: warning: {line}", color="yellow")
-        known = plain(variables.get("ansible_facts", {}).get(rolefindings.FACT))
-        result = {"changed": False, "ansible_facts": {rolefindings.FACT: rolefindings.add(known, role, findings)}}
+        facts = plain(variables.get("ansible_facts", {}))
+        new: dict[str, Any] = {rolefindings.FACT: rolefindings.add(facts.get(rolefindings.FACT), role, findings)}
+        if options["reboot"] is not None:
+            new[rolefindings.REBOOT] = rolefindings.ask(facts.get(rolefindings.REBOOT), role, str(options["reboot"]))
+        result = {"changed": False, "ansible_facts": new}
         said = rolefindings.refusal(role, findings)
         collected = self._templar.template(variables.get(rolefindings.COLLECTED, False))
         if said and not boolean(collected, strict=False):

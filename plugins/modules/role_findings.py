@@ -25,6 +25,11 @@ options:
     type: list
     elements: dict
     required: true
+  reboot:
+    description:
+      - Why the host must be rebooted before the role's work is done; empty when it need not. Kept by role in the fact
+        C(reboot_needed), which is empty when no role asks. Without it the fact is left as it is.
+    type: str
 """
 
 EXAMPLES = r"""
@@ -46,4 +51,5 @@ ansible_facts:
   returned: always
   contains:
     firstlight_findings: {description: All findings of roles on this host so far., type: list, elements: dict}
+    reboot_needed: {description: "By role, why it asks for a reboot; with O(reboot) only.", type: dict}
 """

@@ -100,3 +100,12 @@ def test_elsewhere_a_host_that_is_not_as_it_should_be_fails_with_one_line(tmp_pa
     assert status == 2
     assert words in said
     assert "Traceback" not in said
+
+
+def test_a_reboot_is_asked_for_by_role():
+    asked = rolefindings.ask(None, "gpu_driver", "570 is loaded,\n580 is installed")
+    assert asked == {"gpu_driver": "570 is loaded, 580 is installed"}
+    both = rolefindings.ask(asked, "host_tuning", "hugepages")
+    assert both == {"gpu_driver": "570 is loaded, 580 is installed", "host_tuning": "hugepages"}
+    assert rolefindings.ask(both, "gpu_driver", " ") == {"host_tuning": "hugepages"}
+    assert rolefindings.ask("nonsense", "gpu_driver", "") == {}

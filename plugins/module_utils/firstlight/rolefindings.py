@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .errors import InputError
-from .findings import Finding, blocking
+from .findings import Finding, blocking, shorten
 
 FACT = "firstlight_findings"
+REBOOT = "reboot_needed"
 COLLECTED = "findings_collected"  # a play's variable: its close reads the fact
 OF_A_ROLE_MAX = 100
 SHOWN_MAX = 5
@@ -31,6 +32,12 @@ def add(known: Any, role: str, findings: Iterable[Finding]) -> list[dict[str, st
     """The fact with this role's findings in place of those that it had; each row names the role."""
     others = [dict(row) for row in known or [] if isinstance(row, Mapping) and row.get("role") != role]
     return [*others, *({**finding.to_dict(), "role": role} for finding in findings)]
+
+
+def ask(known: Any, role: str, reason: str) -> dict[str, str]:
+    """The fact reboot_needed, reasons by role, with this role's reason in place of the one that it had."""
+    others = {str(r): str(why) for r, why in known.items() if r != role} if isinstance(known, Mapping) else {}
+    return {**others, role: shorten(reason)} if reason.strip() else others
 
 
 def lines(findings: Iterable[Finding]) -> list[str]:
