@@ -709,7 +709,7 @@ assert machine.status == NodeStatus.READY
 events = client.events.query(system_ids=[machine.system_id], limit=200)
 assert "Deployed" in {event.event_type for event in events}
 assert [pool.name for pool in client.resource_pools.list()] == ["default", "gpu"]
-assert [image.name for image in client.boot_resources.list()] == ["ubuntu/jammy", "custom/bookworm"]
+assert {image.name for image in client.boot_resources.list()} == {"ubuntu/jammy", "custom/bookworm"}
 handler = client._origin.Machines._handler
 more = handler.create(commission="false", architecture="amd64", mac_addresses=["02:00:00:00:09:09"], pool="gpu")
 assert more["status"] == 0
