@@ -32,8 +32,8 @@ class Run:
 
 
 class Lab:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, block: int = BLOCK) -> None:
+        self.folder, self.block = folder, block
         self.inventory = folder / "inventory"
         self.reports = folder / "reports"
         self.started: list[subprocess.Popen[str]] = []
@@ -59,8 +59,8 @@ class Lab:
                 ("{{ inventory_dir }}/../../.lab", str(self.folder / "lab")),
                 ("../../.lab", str(self.folder / "lab")),
                 ("../profiles", str(REPOSITORY / "inventory" / "profiles")),
-                ("127.31.", f"127.{BLOCK}."),
-                ("10.31.", f"10.{BLOCK}."),
+                ("127.31.", f"127.{self.block}."),
+                ("10.31.", f"10.{self.block}."),
             ):
                 text = text.replace(old, new)
             target = self.inventory / path.relative_to(source)
@@ -135,7 +135,7 @@ class Lab:
     def maas_failing(self, *, on: bool) -> None:
         """Let the MAAS simulator answer 503 to everything."""
         request = urllib.request.Request(
-            f"http://127.{BLOCK}.0.2:5450/faults/failing",
+            f"http://127.{self.block}.0.2:5450/faults/failing",
             method="PUT" if on else "DELETE",
             data=b'{"status": 503, "count": 1000}' if on else None,
             headers={"Content-Type": "application/json"},
@@ -144,7 +144,7 @@ class Lab:
             pass
 
     def _get(self, listener: str, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.{BLOCK}.{listener}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.{self.block}.{listener}{path}", timeout=10) as answer:
             return answer.read().decode()
 
 
@@ -153,7 +153,7 @@ def lab(tmp_path_factory):
     folder = tmp_path_factory.mktemp("e2e")
     lab = Lab(folder)
     try:
-        lab.command("up", "--block", str(BLOCK), "--inventory-dir", str(lab.inventory))
+        lab.command("up", "--block", str(lab.block), "--inventory-dir", str(lab.inventory))
         yield lab
     finally:
         lab.end_runs()
