@@ -85,6 +85,10 @@ options:
         description: Metric exporters that must answer, name and port on 127.0.0.1. C({}) for none.
         type: dict
         default: {node_exporter: 9100}
+      zfs_pool:
+        description: The ZFS pool that must be there, C(name), and C(drives), how many it must have (0 for any).
+        type: dict
+        default: {}
       acs_in_virtual_machines:
         description: Whether access control of PCIe bridges is judged in a virtual machine too.
         type: bool
@@ -236,6 +240,7 @@ def main():
                     "clock": {"type": "bool", "default": True},
                     "docker": {"type": "bool", "default": True},
                     "exporters": {"type": "dict", "default": EXPORTERS},
+                    "zfs_pool": {"type": "dict", "default": {}},
                     "acs_in_virtual_machines": {"type": "bool", "default": False},
                     "gpu_driver": {"type": "str", "default": ""},
                     "gpu_rdma": {"type": "str", "choices": ["", "peermem", "dmabuf", "both"], "default": ""},

@@ -8,6 +8,7 @@ from typing import Any
 
 import gpu_cases
 import tuning_cases
+import zfs_cases
 
 from firstlight.checks.capture import Output
 from firstlight.profile import Profile
@@ -413,6 +414,7 @@ GPU_SOFTWARE = [
 ]
 
 TUNING = [
+    *(Case("zfs_pool", name, o, want, {}, {"zfs_pool": zfs_cases.POOL}) for name, o, want in zfs_cases.CASES),
     *(Case("pcie_acs", name, _outputs(o), want, {}, expect) for name, o, want, expect in tuning_cases.ACS_CASES),
     *(
         Case("cpu_frequency", name, _outputs(o), want, {"tuning": tuning_cases.CPU, **more})

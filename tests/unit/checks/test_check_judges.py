@@ -80,7 +80,15 @@ def test_checks_declare_what_they_look_at() -> None:
             assert need.split(".")[0] in fields or need.startswith("expect."), need
 
 
-@pytest.mark.parametrize("path", [*FOLDER.glob("*.py"), FOLDER.parent / "findings.py", FOLDER.parent / "profile.py"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *FOLDER.glob("*.py"),
+        *(FOLDER.parent / "zfs").glob("*.py"),
+        FOLDER.parent / "findings.py",
+        FOLDER.parent / "profile.py",
+    ],
+)
 def test_files_for_hosts_are_python_3_9_and_import_only_the_standard_library(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 9))):
         if isinstance(node, ast.Import):
@@ -88,7 +96,7 @@ def test_files_for_hosts_are_python_3_9_and_import_only_the_standard_library(pat
         if isinstance(node, ast.ImportFrom) and node.level == 0:
             assert (node.module or "").split(".")[0] in sys.stdlib_module_names
         if isinstance(node, ast.ImportFrom) and node.level == 2:
-            assert node.module in ("findings", "profile")
+            assert (node.module or "").split(".")[0] in ("findings", "profile", "zfs")
 
 
 def test_nothing_is_read_that_the_profile_does_not_ask_for() -> None:

@@ -223,6 +223,7 @@ def test_the_documentation_names_every_parameter_and_result() -> None:
         "gpu_driver",
         "gpu_rdma",
         "reboot_due",
+        "zfs_pool",
         "acs_in_virtual_machines",
     }
     assert set(yaml.safe_load(namespace["RETURN"])) == {"findings", "verdict", "seconds"}

@@ -17,6 +17,7 @@ from . import (
     nvme,
     pcie_acs,
     services,
+    zfs,
 )
 from .engine import TIERS, Check, Result, Skip, run_checks
 
@@ -35,6 +36,7 @@ ALL_CHECKS = [
     *pcie_acs.CHECKS,
     *cpu_frequency.CHECKS,
     *host_tuning.CHECKS,
+    *zfs.CHECKS,
 ]
 
 __all__ = ["ALL_CHECKS", "TIERS", "Check", "Result", "Skip", "run_checks"]
