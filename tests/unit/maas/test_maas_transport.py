@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 from firstlight.errors import InputError
 from firstlight.maas.api import OPERATIONS, api_root
 from firstlight.maas.client import MaasClient, MaasError
+from firstlight.maas.hostkeys import new_key_pair
 
 URL = "https://maas.example.org:5443/MAAS"
 KEY = "consumerpart1:tokenpart22:secretpart333"
@@ -47,6 +49,19 @@ def test_what_is_sent():
     assert 'oauth_signature_method="PLAINTEXT"' in authorization and 'oauth_token="tokenpart22"' in authorization
     assert post.url == "https://maas.example.org:5443/MAAS/api/2.0/machines/abc/?op=deploy"
     assert b'name="distro_series"' in post.body and b"hwe_kernel" not in post.body
+
+
+@pytest.mark.parametrize("encode", [lambda text: base64.b64encode(text.encode()).decode(), lambda text: text])
+def test_an_answer_that_repeats_user_data_shows_nothing_of_it(encode):
+    private = new_key_pair().private
+    sent = encode(f"#cloud-config\nssh_keys: {private}")
+    for body in (f"cannot take {sent}", {"user_data": [f"bad: {sent}"]}):
+        client = Scripted((400, body))
+        with pytest.raises(MaasError) as caught:
+            client.deploy("abc", "noble", "Zm9v")
+        said = str(caught.value) + str(caught.value.fields)
+        assert "***" in said
+        assert not [line for line in (*private.splitlines()[1:-1], sent[40:100]) if line in said]
 
 
 def test_commissioning_leaves_the_bmc_its_accounts():

@@ -21,6 +21,8 @@ from .api import Request, RequestMaker, api_root, split_key
 MAX_BYTES = 256 * 1024 * 1024  # 511 machines are about 2 MB
 CONNECT_SECONDS = 10.0
 RETRY_AFTER_MAX = 10.0
+# An answer that repeats what was sent repeats user data, which has a private key in it: as base64, or line by line.
+_KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/=]{40,}")
 # After these the same request can be sent again: MAAS made nothing of it, or making it twice is the same as once.
 _REPEATABLE = frozenset(
     {
@@ -270,7 +272,7 @@ class Transport:
                 text = text.replace(secret, "***")
             else:  # a short one is only hidden as a word of its own, or every "s" would go
                 text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(secret)}(?![A-Za-z0-9])", "***", text)
-        return shorten(text)
+        return shorten(_KEY_MATERIAL.sub("***", text))
 
 
 def _spellings(secrets: Sequence[str]) -> list[str]:
