@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+import requests
 from maas_product_lab import KEY, PASSWORD, ProductLab
 
 from firstlight.errors import InputError
@@ -39,8 +41,8 @@ def test_first_run_makes_them_second_run_writes_nothing(lab):
         assert {r.action for r in first.values()} == {"create"}
         assert all(r.changed and r.system_id and not r.findings for r in first.values())
         stats = lab.stats()
-        # one list; one POST a machine, the tag, and tagging them all at once
-        assert (stats["reads"], stats["writes"]) == (1, len(lab.names) + 2)
+        # the machines and the tags; one POST a machine, the tag, and tagging them all at once
+        assert (stats["reads"], stats["writes"]) == (2, len(lab.names) + 2)
         lab.reset_stats()
         second = enlist(client, lab.desired(pool="gpu", zone="r1"))
     assert {r.action for r in second.values()} == {"nothing"}
@@ -96,6 +98,146 @@ def test_a_new_bmc_password_is_written_once(lab):
         lab.reset_stats()
         assert not any(r.changed for r in enlist(client, changed).values())
     assert lab.stats()["writes"] == 0
+
+
+CHANGES = {
+    "bmc address": ({"bmc_address": "127.0.0.9"}, "+ power: redfish root@127.0.0.9:8443"),
+    "bmc port": ({"bmc_port": 443}, "- power: redfish, other address, user or password"),
+    "bmc user": ({"bmc_username": "ops"}, "+ power: redfish ops@"),
+    "pool": ({"pool": "gpu"}, "- pool: default\n+ pool: gpu"),
+    "zone": ({"zone": "r1"}, "- zone: default\n+ zone: r1"),
+    "description": (
+        {"description": "rack r2 unit 1, service tag FLB0001"},
+        "- description: rack r1 unit 1 FLB0001\n+ description: rack r2 unit 1, service tag FLB0001",
+    ),
+    "tags": ({"tags": ("rack-r2", "profile-b")}, "- tags: profile-a, rack-r1\n+ tags: rack-r2, profile-b"),
+    "name": ({"name": "r1-n77"}, "- hostname: r1-n01\n+ hostname: r1-n77"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_every_change_is_shown_written_once_and_then_as_wanted(lab, what):
+    change, diff = CHANGES[what]
+    first = replace(lab.desired()[0], tags=("rack-r1", "profile-a"))
+    with lab.client() as client:
+        before = enlist(client, [first])["r1-n01"]
+        wanted = replace(first, **change)
+        lab.reset_stats()
+        checked = enlist(client, [wanted], check=True)[wanted.name]
+        assert lab.stats()["writes"] == 0
+        result = enlist(client, [wanted])[wanted.name]
+        assert result.diff == checked.diff
+        assert diff in result.diff
+        assert (result.action, result.system_id) == ("adopt" if what == "name" else "update", before.system_id)
+        lab.reset_stats()
+        assert enlist(client, [wanted])[wanted.name].action == "nothing"
+        assert (lab.stats()["reads"], lab.stats()["writes"]) == (1, 0)
+        (machine,) = client.machines()
+    assert machine["hostname"] == wanted.name and machine["description"].startswith(wanted.description)
+    assert set(machine["tag_names"]) == {"firstlight", *wanted.tags}
+
+
+def test_a_swapped_nic_is_one_write_and_boots(lab):
+    one = lab.desired()[0]
+    other = "02:0d:0d:0d:0d:01"
+    seen = replace(one, hardware_macs=one.macs, service_tag="FLB0001", description="service tag FLB0001")
+    before = replace(seen, pxe_mac=other, macs=(other,), hardware_macs=(other,))
+    with lab.client() as client:
+        system_id = enlist(client, [before])["r1-n01"].system_id
+        (machine,) = client.machines()
+        link = machine["boot_interface"]["id"]
+        result = enlist(client, [seen], check=True)["r1-n01"]
+        assert result.diff == f"- nic: {other} (eth0)\n+ nic: {one.pxe_mac} (eth0)"
+        lab.reset_stats()
+        result = enlist(client, [seen])["r1-n01"]
+        assert (result.action, result.system_id, lab.stats()["writes"]) == ("update", system_id, 1)
+        (machine,) = client.machines()
+        assert (machine["boot_interface"]["id"], machine["boot_interface"]["mac_address"]) == (link, one.pxe_mac)
+        lab.reset_stats()
+        assert enlist(client, [seen])["r1-n01"].action == "nothing"
+        assert lab.stats()["writes"] == 0
+        # where MAAS refuses, that is the finding, and no other host's
+        taken = client.create("other", ["02:0d:0d:0d:0d:02"], "amd64/generic")
+        with pytest.raises(MaasError, match=r"already in use by eth0 .physical. on other") as caught:
+            client.set_mac(str(system_id), link, "02:0d:0d:0d:0d:02")
+        assert "mac_address" in caught.value.fields
+        client.add_nic(taken["system_id"], "02:0d:0d:0d:0d:03")
+        assert len(client.machine(taken["system_id"])["interface_set"]) == 2
+
+
+def test_a_nic_that_maas_will_not_change_now_is_a_finding(lab):
+    one = lab.desired()[0]
+    other = "02:0d:0d:0d:0d:01"
+    seen = replace(one, hardware_macs=one.macs, service_tag="FLB0001", description="service tag FLB0001")
+    with lab.client() as client:
+        before = enlist(client, [replace(seen, pxe_mac=other, macs=(other,))])["r1-n01"]
+        client.commission(str(before.system_id))
+        (finding,) = enlist(client, [seen])["r1-n01"].findings
+        assert (finding.symptom, finding.action) == ("maas.nic_unknown", "wait")
+        nic = client.machine(str(before.system_id))["interface_set"][0]
+        with pytest.raises(MaasError, match="because the machine is not New, Ready, Allocated, or Broken") as caught:
+            client.set_mac(str(before.system_id), nic["id"], one.pxe_mac)
+        assert caught.value.status == 409
+        while len(client.machines()) < 2:  # the server boots by a NIC that MAAS does not know: that makes another
+            time.sleep(0.1)
+
+
+def test_a_machine_that_runs_already_is_taken_in_as_it_is(lab):
+    one = lab.desired()[0]
+    data = {"hostname": "gpu7", "architecture": "amd64", "mac_addresses": one.pxe_mac, "deployed": "true"}
+    assert lab.maas("POST", "machines/", data=data | {"power_type": "manual"}).status_code == 200
+    with lab.client() as client:
+        (finding,) = enlist(client, [one])["r1-n01"].findings
+        assert finding.symptom == "maas.foreign" and "enlist_adopt_deployed: true" in finding.evidence
+        result = enlist(client, [one], adopt_deployed=True)["r1-n01"]
+        assert result.action == "adopt" and "- hostname: gpu7" in result.diff and "- power: manual" in result.diff
+        (machine,) = client.machines()
+        assert (machine["status_name"], machine["hostname"], machine["power_type"]) == ("Deployed", "r1-n01", "redfish")
+        lab.reset_stats()
+        assert enlist(client, [one], adopt_deployed=True)["r1-n01"].action == "nothing"
+    stats = lab.stats()
+    assert (stats["reads"], stats["writes"]) == (1, 0)
+
+
+def test_killed_and_started_again_in_the_middle(lab):
+    """The region goes away while machines are made; the next run makes what is missing, and nothing twice."""
+    lab.fault("slow", seconds=0.4)
+    desired = lab.desired()
+    stop = threading.Timer(1.0, lambda: lab.kill("maas"))
+    stop.start()
+    with lab.client(pause=lambda seconds: None, timeout=5) as client:
+        results = enlist(client, desired)
+        stop.join()
+        assert {f.symptom for r in results.values() for f in r.findings} <= {"maas.unreachable", "maas.not_tagged"}
+        assert any(r.findings for r in results.values())
+        lab.start("maas")
+        requests.delete(f"{lab.admin}/faults/slow", timeout=10)
+        results = enlist(client, desired)
+        assert not any(r.findings for r in results.values()), results
+        assert sorted(lab.by_name()) == lab.names
+        assert len(client.machines()) == len(lab.names)
+        assert all(m["tag_names"] == ["firstlight"] for m in client.machines())
+        lab.reset_stats()
+        assert not any(r.changed for r in enlist(client, desired).values())
+    assert lab.stats()["writes"] == 0
+
+
+def test_writes_are_machines_and_two_for_a_new_tag(lab):
+    """One POST a machine, and per tag one to make it and one for all its machines: MAAS has nothing less."""
+    desired = [replace(d, tags=(f"rack-{n}", "profile-p", "site-s")) for n, d in enumerate(lab.desired())]
+    tags = 3 + len(desired)
+    with lab.client() as client:
+        for tag in ("firstlight", "profile-p", "site-s", *(f"rack-{n}" for n in range(len(desired)))):
+            lab.maas("DELETE", f"tags/{tag}/")
+        lab.reset_stats()
+        enlist(client, desired)
+        assert (lab.stats()["reads"], lab.stats()["writes"]) == (2, len(desired) + 2 * tags)
+        for machine in client.machines():
+            client.delete_machine(machine["system_id"])
+            client.delete_machine(machine["system_id"])  # that it is gone is fine
+        lab.reset_stats()
+        enlist(client, desired)
+        assert (lab.stats()["reads"], lab.stats()["writes"]) == (2, len(desired) + tags)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

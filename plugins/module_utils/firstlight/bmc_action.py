@@ -41,6 +41,7 @@ class BmcAction(FleetAction):
     REPORTS = False
     CLAIMS = True  # nobody else may work on the hosts meanwhile
     ABOUT = ""  # the check of its findings, and what its lines begin with
+    CALLED = ""  # the action's own name, bmc_ABOUT unless said
     SPEC: ClassVar[dict[str, Any]] = {}  # an argument_spec
 
     def function(self) -> Callable[[str, Say, Say], Callable[[BmcClient], Change]]:
@@ -59,12 +60,7 @@ class BmcAction(FleetAction):
         self.options = self._arguments()
         make = self.function()
         self._confirm()
-        own_run = None
-        if not self.check and not self.ledger.run_id:  # else the run of a stage has noted and claimed them
-            file = ledger_file(ledger_of(self.variables))
-            if file and self.CLAIMS:
-                Claims(file).take(self.hosts)  # until this process ends, and with it the task
-            own_run = self.ledger.start_run(f"bmc_{self.ABOUT}")
+        own_run = self._start_run()
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         works = {name: make(name, self._noter(name, lines), _speaker(name, lines)) for name in self.hosts}
         outcome = "stopped"
@@ -83,6 +79,18 @@ class BmcAction(FleetAction):
                 self.ledger.end_run(own_run, outcome)
         return self._told({name: self._change(results[name]) for name in self.hosts})
 
+    def _start_run(self) -> int | None:
+        """Claim the hosts and note a run, unless the run of a stage has; its number where it is ours to end."""
+        if self.check or self.ledger.run_id:
+            return None
+        file = ledger_file(ledger_of(self.variables))
+        if file and self.CLAIMS:
+            Claims(file).take(self.hosts)  # until this process ends, and with it the task
+        return self.ledger.start_run(self._called())
+
+    def _called(self) -> str:
+        return self.CALLED or f"bmc_{self.ABOUT}"
+
     def open_ledger(self) -> Ledger:
         """In check mode one that nobody sees: nothing is noted."""
         return Ledger("sqlite://") if self.check else super().open_ledger()
@@ -95,19 +103,23 @@ class BmcAction(FleetAction):
         try:
             return dict(self.validate_argument_spec(argument_spec=dict(self.SPEC))[1])
         except AnsibleError as error:
-            raise InputError(f"bmc_{self.ABOUT}: {error}") from None
+            raise InputError(f"{self._called()}: {error}") from None
 
     def _confirm(self) -> None:
         loss = self.destroys()
         if not loss or self.check or self.options.get("confirm"):
             return
         states = self.ledger.states()
-        hit = [f"{name} ({states.get(name, 'unknown')})" for name in self.hosts[:NAMED]]
-        more = f" and {len(self.hosts) - NAMED} more" if len(self.hosts) > NAMED else ""
+        hit = self._named([f"{name} ({states.get(name, 'unknown')})" for name in self.hosts])
         raise InputError(
-            f"bmc_{self.ABOUT}: {loss} on {len(self.hosts)} hosts: {', '.join(hit)}{more}; "
+            f"{self._called()}: {loss} on {len(self.hosts)} hosts: {hit}; "
             "nothing was done. Say confirm: true (in the playbook: -e confirm=true) if that is meant"
         )
+
+    @staticmethod
+    def _named(hosts: list[str]) -> str:
+        more = f" and {len(hosts) - NAMED} more" if len(hosts) > NAMED else ""
+        return ", ".join(hosts[:NAMED]) + more
 
     def _noter(self, name: str, lines: queue.SimpleQueue[str]) -> Say:
         def note(what: str) -> None:

@@ -36,6 +36,8 @@ def host_report(story: dict[str, Any]) -> dict[str, Any]:
     if not ready and not reasons:
         begun = open_stage in stages
         said = f"{open_stage} was begun and not ended" if begun else f"{open_stage} was not reached"
+        if begun and open_stage and stages[open_stage]["result"] == "undone":
+            said = f"{open_stage} was undone: the machine was released"
         reasons = [Finding("verdict", "unknown", UNFINISHED, evidence=said, action="retry")]
         known += reasons
     return {

@@ -38,7 +38,7 @@ class Run(Base):
 
 
 class StageRun(Base):
-    """One host's way through one stage. result: null while it goes on, then passed | failed."""
+    """One host's way through one stage. result: null while it goes on, then passed | failed; undone: released since."""
 
     __tablename__ = "stage_run"
     id: Mapped[int] = mapped_column(primary_key=True)

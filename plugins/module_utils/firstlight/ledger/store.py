@@ -259,6 +259,28 @@ class Ledger:
             if host is not None:
                 self._move(session, host, state, why, now())
 
+    def undo(self, name: str, first: str, why: str) -> None:
+        """A host has not passed ``first`` and the stages after it any more: it was released.
+
+        Their findings are cleared. Its state goes back to that of the stage before, but for a quarantined host or one
+        in repair.
+        """
+        at, number = now(), STAGES.index(first)
+        with self._transaction() as session:
+            host = self._find(session, name, None)
+            if host is None:
+                return
+            for stage in STAGES[number:]:
+                last = _latest(session, host.id, stage)
+                if last is not None and last.result != "undone":
+                    row = StageRun(host_id=host.id, run_id=self.run_id, stage=stage, started=at, ended=at)
+                    row.result = "undone"
+                    session.add(row)
+                self._replace_findings(session, host, stage, [], at)
+            before = STATE_AFTER[STAGES[number - 1]]
+            if host.state not in ("quarantined", "in_repair") and _is_progress(before, host.state):
+                self._move(session, host, before, why, at)
+
     def deed(self, name: str, what: str) -> None:
         """Write down a destructive step, before or when it is taken."""
         with self._transaction() as session:
