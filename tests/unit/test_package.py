@@ -15,6 +15,16 @@ def test_every_folder_of_the_library_is_packaged():
     assert set(project["tool"]["setuptools"]["packages"]) == folders
 
 
+def test_every_file_that_is_no_python_is_packaged():
+    library = ROOT / "plugins" / "module_utils"
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    others = [p for p in library.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc")]
+    assert "user_data.yml.j2" in {path.name for path in others}
+    for path in others:
+        package = ".".join(path.parent.relative_to(library).parts)
+        assert any(path.match(pattern) for pattern in data.get(package, [])), path
+
+
 def test_nothing_of_the_product_imports_a_simulator():
     for folder in ("plugins", "playbooks", "roles"):
         for path in (ROOT / folder).rglob("*"):
