@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
-from pathlib import Path
 from typing import Any, ClassVar
 
 from firstlight.bmc.control import Change
@@ -95,10 +93,8 @@ class ActionModule(BmcAction):
         self.ledger.deed(name, line)
         self.ledger.undo(name, "install", line)
         self.tell(f"{name}: {line}")
-        known_hosts = self.host_value(name, "known_hosts_file")
-        if known_hosts and Path(known_hosts).expanduser().exists():
-            forget = ["ssh-keygen", "-q", "-R", name, "-f", str(Path(known_hosts).expanduser())]
-            subprocess.run(forget, check=False, capture_output=True)  # no such key is fine
+        if self.host_value(name, "known_hosts_file"):
+            self.known_hosts(name).forget(name)
 
 
 def _change(result: ReleaseResult) -> Change:
