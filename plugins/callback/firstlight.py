@@ -191,7 +191,23 @@ class CallbackModule(CallbackBase):
 
     def _stopped(self) -> None:
         if self.ledger is not None and os.getpid() == self.pid:
+            self._say_what_goes_on(self.ledger)
             self._finish("stopped")
+
+    def _say_what_goes_on(self, ledger: Ledger) -> None:
+        """MAAS goes on with what it was asked for; the action that asked was ended before it could say so."""
+        if self.stage != "install" or self.scratch:
+            return
+        try:
+            begun = ledger.begun("install", self.judged)
+        except FirstlightError:
+            return
+        if begun:
+            self._display.display(
+                f"interrupted: {len(begun)} hosts were in the install stage; machines that MAAS has begun with go on "
+                "installing; run install again to follow them",
+                stderr=True,
+            )
 
     def _finish(self, outcome: str) -> dict[str, Any] | None:
         """Close the run and write the report a last time; once."""
