@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from firstlight.bmc.hardware import Record
-from firstlight.bmc.triage import peers_of, triage, triage_fleet
+from firstlight.bmc.triage import bmc_clock, judge_clocks, peers_of, triage, triage_fleet
+from firstlight.clocks import Reading, judge_site
+from firstlight.findings import Finding
 from firstlight.fleet_action import FleetAction
 from firstlight.profile import Profile
 
@@ -22,13 +24,27 @@ class ActionModule(FleetAction):
             profile.name: peers_of(records, profile, [n for n in fleet if profiles[n].name == profile.name])
             for profile in {p.name: p for p in profiles.values()}.values()
         }
+        maas = self._maas_clock()
+        site = self._site_clocks(maas, records)
         for name in admitted:
             record, profile = records[name], profiles[name]
             before = self.host_value(name, "bmc_previous")
             previous = Record.from_dict(before) if before else None
             known = triage(self.planned(name), record, profile, peers[profile.name], previous)
-            findings[name] = known + twins.get(name, [])
+            findings[name] = judge_clocks(known, record, profile, maas) + site + twins.get(name, [])
             seconds[name] = record.seconds
             if record.hardware and record.hardware.service_tag and name not in twins:
                 self.ledger.identify(name, record.hardware.service_tag)
         return {"msg": self.close_stage("discover", findings, seconds)}
+
+    def _maas_clock(self) -> Reading | None:
+        """As the inventory plugin maas has read it; None when MAAS was not asked."""
+        seen = self.value("maas_clock")
+        return Reading("MAAS's clock", float(seen["skew"]), float(seen["uncertainty"])) if seen else None
+
+    def _site_clocks(self, maas: Reading | None, records: dict[str, Record]) -> list[Finding]:
+        """The controller's clock or MAAS's is wrong: told once, and a warning of every host that it may have misled."""
+        found = judge_site(maas, [r for r in map(bmc_clock, records.values()) if r is not None])
+        for finding in found:
+            self.tell(f"clocks: {finding.locator}: {finding.evidence}")
+        return found

@@ -35,9 +35,10 @@ description:
     C(maas_stale) of the group C(all) then says why. Without a usable cache there are no hosts from here, and
     C(maas_error) of the group C(all) says why, so that a play can refuse to start.
   - "Groups: C(maas_STATUS), e.g. C(maas_deployed) and C(maas_failed_deployment)."
-  - "Variables of a host: C(maas_system_id), C(maas_status), C(maas_pool), C(maas_zone), C(maas_tags), and
-    C(ansible_host) when it is deployed and has an address. Variables of the group C(all): C(maas_url),
-    C(maas_ca_file) and C(maas_subnets)."
+  - "Variables of a host: C(maas_system_id), C(maas_status), C(maas_pool), C(maas_zone), C(maas_tags), C(maas_rack)
+    (what follows C(rack-) in the tag that enlist gives it, else empty), and C(ansible_host) when it is deployed and has
+    an address. Variables of the group C(all): C(maas_url), C(maas_ca_file), C(maas_subnets), and where MAAS was asked
+    C(maas_clock), how many seconds its clock is ahead of this machine's, with C(skew) and C(uncertainty)."
   - The name of the file must end in C(maas.yml) or C(maas.yaml).
 extends_documentation_fragment:
   - constructed
@@ -105,11 +106,14 @@ keyed_groups:
     prefix: zone
   - key: maas_pool
     prefix: pool
+  - key: maas_rack
+    prefix: rack
 groups:
   installed: maas_status == 'deployed'
 """
 
 CACHE_VERSION = 2
+RACK_TAG = "rack-"
 SUFFIXES = ("maas.yml", "maas.yaml")
 _HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 
@@ -197,7 +201,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         except InputError as error:
             raise InputError(f"url: {error}", str(self.path)) from None
         with MaasClient(url, self._api_key(), ca_file, timeout=timeout, attempts=2) as client:
-            return client.machines()
+            machines = client.machines()
+            if client.clock is not None:
+                clock = {"skew": client.clock.skew, "uncertainty": client.clock.uncertainty}
+                self.inventory.set_variable("all", "maas_clock", clock)
+            return machines
 
     def _api_key(self) -> str:
         """The option or its environment variable, else from the secrets file."""
@@ -240,6 +248,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             "maas_pool": name_in(machine, "pool"),
             "maas_zone": name_in(machine, "zone"),
             "maas_tags": tags,
+            "maas_rack": next((t.removeprefix(RACK_TAG) for t in tags if t.startswith(RACK_TAG)), ""),
         }
         if status == "deployed" and address:
             variables["ansible_host"] = address

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..clocks import MAAS_SECONDS, Reading, judge_bmc
 from ..findings import Finding
 from ..profile import Profile
 from ..sitefiles import PlannedHost
@@ -15,6 +16,8 @@ from . import judge_parts as parts
 from . import judge_rest as rest
 from .hardware import Hardware, Record
 from .slots import usual_slots
+
+CLOCK_UNCERTAINTY = 2.0  # seconds: BMCs tell whole ones, and are asked over the network
 
 # condition -> status and action of the finding about the BMC itself
 _BMC = {
@@ -98,6 +101,24 @@ def triage(
     found = [finding for check in checks for finding in check]
     found += chassis.redundancy(hardware, found)
     return found + past.log(hardware, found)
+
+
+def bmc_clock(record: Record) -> Reading | None:
+    """A BMC's clock as it was read just now."""
+    hardware = record.hardware
+    if record.stale or hardware is None or hardware.bmc_clock_skew_seconds is None:
+        return None
+    return Reading("BMC", float(hardware.bmc_clock_skew_seconds), CLOCK_UNCERTAINTY)
+
+
+def judge_clocks(known: list[Finding], record: Record, profile: Profile, maas: Reading | None) -> list[Finding]:
+    """The findings with the BMC's clock judged against MAAS's, where that is known: the controller may be wrong."""
+    clock = bmc_clock(record)
+    if maas is None or clock is None or not any(f.check == "clock" for f in known):
+        return known
+    limit = profile.limit("clock_skew_seconds", rest.CLOCK_WARN_SECONDS)
+    found = judge_bmc(clock, maas, limit, profile.limit("bmc_clock_fail_seconds", MAAS_SECONDS))
+    return [f for f in known if f.check != "clock"] + found
 
 
 def _with(peers: Peers, previous: Record | None, profile: Profile) -> Peers:
