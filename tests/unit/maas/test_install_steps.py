@@ -3,7 +3,8 @@
 import pytest
 
 from firstlight.maas import machines as m
-from firstlight.maas.reasons import Look, judge as judge_look
+from firstlight.maas.reasons import Look
+from firstlight.maas.reasons import judge as judge_look
 from firstlight.maas.steps import next_step
 
 
