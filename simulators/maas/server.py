@@ -73,7 +73,9 @@ class Server:
         op = request.query.get("op", "")
         self.counts["reads" if request.method == "GET" else "writes"] += 1
         self.counts[f"{request.method} {op}".strip()] += 1
-        self.last.append({"method": request.method, "path": request.path, "op": op, "status": answer.status})
+        seen = {"method": request.method, "path": request.path, "op": op, "status": answer.status}
+        # names alone: values are passwords too
+        self.last.append({**seen, "fields": request.get("fields", []), "type": request.content_type})
         return answer
 
     def _failing(self, request: web.Request, when: str) -> web.Response | None:
@@ -120,6 +122,7 @@ class Server:
             else:
                 for name, value in request.query.items():
                     values.setdefault(name, []).append(value)
+            request["fields"] = [name for name, texts in values.items() if name != "op" for _ in texts]
             call = Call(request.method, forms.Form(values), dict(request.match_info), user)
             return _response(await action.handler(self.region, call))
 
