@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from firstlight.errors import InputError
-from firstlight.maas.images import Pin, find_images, pin_of
+from firstlight.maas.images import COMPONENT, Pin, find_images, pin_of
+from firstlight.versions import ANY, load_versions
 
 NOBLE = {"series": "noble", "hwe_kernel": "ga-24.04", "release": "ubuntu-24.04", "kernel_version": "6.8.0-49-generic"}
 # as a region lists them: a resource for each kernel of an Ubuntu image
@@ -29,6 +32,32 @@ def test_a_series_of_the_sites_makes_the_rest_void():
     assert pin_of(NOBLE, {"install_distro_series": "custom/mine"}.get) == Pin("custom/mine")
     both = {"install_distro_series": "jammy", "install_hwe_kernel": "ga-22.04"}
     assert pin_of(NOBLE, both.get) == Pin("jammy", "ga-22.04")
+
+
+def test_a_profile_and_an_architecture_have_their_own(tmp_path):
+    path = tmp_path / "versions.yml"
+    path.write_text(
+        "versions:\n  operating_system:\n    any:\n      any: {series: noble, hwe_kernel: ga-24.04}\n"
+        "      aarch64: {hwe_kernel: hwe-24.04}\n"
+        "overrides:\n  xe9680:\n    operating_system: {any: {any: {series: custom/gpu, hwe_kernel: ''}}}\n"
+    )
+    versions = load_versions(path, ["xe9680"], [])
+    found = {
+        (architecture, profile): pin_of(versions.settings(COMPONENT, ANY, architecture, profile), {}.get)
+        for architecture in ("x86_64", "aarch64")
+        for profile in ("xe9680", "other")
+    }
+    assert found == {
+        ("x86_64", "other"): Pin("noble", "ga-24.04"),
+        ("aarch64", "other"): Pin("noble", "hwe-24.04"),
+        ("x86_64", "xe9680"): Pin("custom/gpu"),
+        ("aarch64", "xe9680"): Pin("custom/gpu"),
+    }
+
+
+def test_the_shipped_pin_is_right():
+    versions = load_versions(Path(__file__).parents[3] / "inventory" / "versions.yml")
+    assert pin_of(versions.settings(COMPONENT, ANY, "x86_64"), {}.get).series == "noble"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from firstlight.errors import InputError
-from firstlight.maas.hostkeys import new_key_pair
-from firstlight.maas.userdata import UserData, as_json, user_data_settings
+from firstlight.maas.hostkeys import BOOTSTRAP, KnownHosts, new_key_pair
+from firstlight.maas.userdata import UserData, as_json, per_host, user_data_settings
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0Yx9cGh5e1o1lVqPVo9C3qO0Vw8yq9JtV6l0Cz9sUe ops: the #1 key"
 PAIR = new_key_pair()
@@ -206,6 +206,31 @@ def test_a_sites_template_that_is_not_usable_is_told_in_one_line_without_the_key
     assert "own.j2" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not [line for line in PAIR.private.splitlines()[1:-1] if line in str(caught.value)]
+
+
+# -- for each host ----------------------------------------------------------------------------------------------------
+
+
+def test_each_host_has_a_key_of_its_own_which_is_known_before_it_is_used(site, tmp_path):
+    known = KnownHosts(tmp_path / "known_hosts")
+    known.add("a", PAIR.public)  # of the installation before
+    make = per_host(user_data_settings(site.get), {"a": known, "b": known})
+    first, second = (yaml.safe_load(make(name))["ssh_keys"] for name in "ab")
+    assert first["ed25519_private"] != second["ed25519_private"]
+    assert known.keys("a") == known.keys("a", BOOTSTRAP) == [first["ed25519_public"]]
+    assert known.keys("b") == [second["ed25519_public"]]
+    # MAAS's answer was lost, the deployment goes on: what the host got the first time is still right
+    assert yaml.safe_load(make("a"))["ssh_keys"] == first
+    again = per_host(user_data_settings(site.get), {"a": known})
+    assert yaml.safe_load(again("a"))["ssh_keys"] != first
+
+
+def test_nothing_is_written_down_for_a_host_whose_user_data_cannot_be_made(site, tmp_path):
+    known = KnownHosts(tmp_path / "known_hosts")
+    make = per_host(own(site, tmp_path, BEGIN + "{% block users %}{% endblock %}"), {"a": known})
+    with pytest.raises(InputError):
+        make("a")
+    assert not known.has("a")
 
 
 # -- hostile values ---------------------------------------------------------------------------------------------------
