@@ -32,8 +32,8 @@ def test_hosts_are_asked_together_one_run_for_each_port(keyscan):
     calls = keyscan(f"10.0.0.1 {A}\n10.0.0.9 {A}\n10.0.0.2 ssh-rsa AAAA\n[fd00::3]:2222 {C}\n# 10.0.0.4 nothing\nx")
     assert scan({**TARGETS, "n5": ("10.0.0.5 10.0.0.6", 22)}) == {"n1": A, "n3": C}
     assert calls.read_text().splitlines() == [
-        "-q -t ed25519 -T 5 -p 22 -f - 10.0.0.1 10.0.0.2 10.0.0.4",
-        "-q -t ed25519 -T 5 -p 2222 -f - fd00::3",
+        "-t ed25519 -T 5 -p 22 -f - 10.0.0.1 10.0.0.2 10.0.0.4",
+        "-t ed25519 -T 5 -p 2222 -f - fd00::3",
     ]
 
 
@@ -75,3 +75,17 @@ def test_the_code_is_of_these_keys_of_these_hosts_alone(shown):
     assert code_of(shown) != code_of(shown[:2])
     other = enrol.Shown("n3", "fd00::3", UNKNOWN, B)
     assert code_of(shown) != code_of([*shown[:2], other])
+
+
+def test_the_real_program_takes_what_we_tell_it(monkeypatch):
+    """Nobody listens at these addresses; a wrong option would end it with its usage."""
+    seen = []
+    run = enrol.subprocess.run
+
+    def note(*arguments, **more):
+        seen.append(run(*arguments, **more))
+        return seen[-1]
+
+    monkeypatch.setattr(enrol.subprocess, "run", note)
+    assert scan({"n1": ("127.0.0.1", 1), "n2": ("::1", 1)}, seconds=1) == {}
+    assert "usage" not in seen[0].stderr

@@ -46,7 +46,7 @@ def scan(targets: Mapping[str, tuple[str, int]], seconds: int = SECONDS) -> dict
     usable = {name: target for name, target in targets.items() if _ADDRESS.fullmatch(target[0])}
     for port in sorted({port for _, port in usable.values()}):
         names = {address: name for name, (address, at) in usable.items() if at == port}
-        command = ["ssh-keyscan", "-q", "-t", "ed25519", "-T", str(seconds), "-p", str(port), "-f", "-"]
+        command = ["ssh-keyscan", "-t", "ed25519", "-T", str(seconds), "-p", str(port), "-f", "-"]
         limit = 30 + seconds * (1 + len(names) // 50)
         try:
             done = subprocess.run(
