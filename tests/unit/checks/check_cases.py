@@ -407,6 +407,14 @@ GPU_SOFTWARE = [
         Case("gpu_rdma", name, _outputs({**gpu_cases.RDMA, **other}), want, {"gpus": {"count": 8, "rdma": mode}})
         for name, other, want, mode in gpu_cases.RDMA_CASES
     ),
+    Case(
+        "gpu_rdma",
+        "no card, a reboot is due",
+        _outputs({**gpu_cases.RDMA, "files": gpu_cases.rdma_files(devices=0), "memlock": "DefaultLimitMEMLOCK=8\n"}),
+        [("warn", "rdma.no_device", "", "reboot"), ("fail", "rdma.memlock", "systemd", "escalate")],
+        {"gpus": {"count": 8, "rdma": "peermem"}},
+        {"reboot_due": True},
+    ),
     *(
         Case("gpu_metrics", name, _outputs({"metrics": answer}), want, expect={"exporters": {"dcgm_exporter": 9400}})
         for name, answer, want in gpu_cases.METRICS_CASES
@@ -421,7 +429,14 @@ TUNING = [
         for name, o, want, more in tuning_cases.CPU_CASES
     ),
     *(
-        Case("host_tuning", name, _outputs(o), want, {"tuning": tuning_cases.TUNING, **more})
+        Case(
+            "host_tuning",
+            name,
+            _outputs(o),
+            want,
+            {"tuning": more.get("tuning", tuning_cases.TUNING)},
+            more.get("expect", {}),
+        )
         for name, o, want, more in tuning_cases.TUNING_CASES
     ),
 ]

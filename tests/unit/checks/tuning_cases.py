@@ -217,6 +217,12 @@ TUNING_CASES: list[tuple[str, dict[str, Any], Want, dict[str, Any]]] = [
         {},
     ),
     (
+        "huge pages, and a reboot is due",
+        tuned({"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "17\n"}),
+        [("warn", "hugepages.count", "2048 kB", "reboot")],
+        {"expect": {"reboot_due": True}},
+    ),
+    (
         "a size that is not there",
         tuned({"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": None}),
         [("unknown", "host_tuning.unreadable", "2048 kB", "escalate")],
