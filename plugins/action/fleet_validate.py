@@ -9,9 +9,11 @@ from ansible import constants as C
 
 from firstlight.errors import InputError
 from firstlight.fleet_action import FleetAction
+from firstlight.maas.enlist import enlist_options
 from firstlight.maas.hostkeys import new_key_pair
 from firstlight.maas.images import COMPONENT, UNAME, pin_of
 from firstlight.maas.options import install_options, ssh_minutes
+from firstlight.maas.release import release_options
 from firstlight.maas.userdata import user_data_settings
 from firstlight.policy import required_ready
 from firstlight.sitefiles import load_profiles
@@ -29,7 +31,9 @@ class ActionModule(FleetAction):
         self.needed("maas_url", "name it as url: in the inventory's *.maas.yml")
         for key in ("bmc_ca_file", "maas_ca_file", "ansible_ssh_private_key_file"):
             self._readable(key)
+        enlist_options(self.value)
         install_options(self.value)
+        release_options(self.value)
         # a template that makes no usable user data is told before anything is touched
         user_data_settings(self.value).render(self.hosts[0], new_key_pair())
         self.known_hosts(self.hosts[0])

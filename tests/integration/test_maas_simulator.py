@@ -520,6 +520,70 @@ def test_power_operations(lab: Lab) -> None:
 # -- tags, events and the rest ------------------------------------------------------------------------------------
 
 
+def test_interfaces(lab: Lab) -> None:
+    """As maasserver/api/interfaces.py of 3.4 to 3.7 has it; what was not seen on a region is marked in the README."""
+    system_id = lab.create("n1").json()["system_id"]
+    other = lab.create("n2").json()
+    path, wrong = f"nodes/{system_id}/interfaces/", "because the machine is not New, Ready, Allocated, or Broken."
+    (first,) = lab.get(path)
+    answer = lab.post(path, "create_physical", mac_address="02-00-00-00-0A-01")
+    assert (answer.status_code, answer.json()["mac_address"]) == (200, "02:00:00:00:0a:01")
+    second = answer.json()
+    assert second["links"] == [] and second["name"] != first["name"]
+    for data, status, text in (
+        ({}, 400, "This field is required."),
+        ({"mac_address": "x"}, 400, "is not a valid MAC address"),
+        ({"mac_address": "02:00:00:00:0a:01"}, 400, "This MAC address is already in use by eth1 (physical) on n1."),
+        ({"mac_address": lab.bmcs.mac("n2")}, 400, "already in use by eth0 (physical) on n2."),
+        ({"mac_address": "02:00:00:00:0a:02", "name": "eth0"}, 400, "already has an interface named"),
+    ):
+        answer = lab.post(path, "create_physical", **data)
+        assert (answer.status_code, text in answer.text) == (status, True), answer.text
+    answer = lab.raw("PUT", f"{path}{first['id']}/", data={"mac_address": "02:00:00:00:0a:03"})
+    assert (answer.status_code, answer.json()["id"]) == (200, first["id"])
+    assert lab.machine(system_id)["boot_interface"]["mac_address"] == "02:00:00:00:0a:03"
+    assert lab.raw("PUT", f"{path}{first['id']}/", data={"mac_address": lab.bmcs.mac("n2")}).status_code == 400
+    assert lab.raw("PUT", f"{path}{other['interface_set'][0]['id']}/", data={"name": "x"}).status_code == 404
+    answer = lab.raw("DELETE", f"{path}{first['id']}/")
+    assert (answer.status_code, answer.text) == (204, "")
+    assert lab.raw("DELETE", f"{path}{first['id']}/").status_code == 404
+    assert lab.machine(system_id)["boot_interface"]["id"] == second["id"]
+    lab.bmcs.no_network.add("n1")
+    lab.op(system_id, "commission")
+    for method, where, op in (
+        ("POST", path, "create_physical"),
+        ("PUT", f"{path}{second['id']}/", ""),
+        ("DELETE", f"{path}{second['id']}/", ""),
+    ):
+        answer = lab.raw(method, where, params={"op": op} if op else None, data={"mac_address": "02:00:00:00:0a:09"})
+        assert (answer.status_code, wrong in answer.text) == (409, True), answer.text
+
+
+def test_a_nic_of_a_deployed_machine_may_change_its_mac_alone(lab: Lab) -> None:
+    machine = lab.ready("n1")
+    lab.op(machine["system_id"], "deploy")
+    lab.wait(machine["system_id"], "Deployed")
+    path = f"nodes/{machine['system_id']}/interfaces/"
+    nic = lab.get(path)[0]
+    assert lab.raw("PUT", f"{path}{nic['id']}/", data={"mac_address": "02:00:00:00:0a:03"}).status_code == 200
+    assert lab.get(path)[0]["links"] == nic["links"]
+    assert lab.post(path, "create_physical", mac_address="02:00:00:00:0a:04").status_code == 409
+    assert lab.raw("DELETE", f"{path}{nic['id']}/").status_code == 409
+    lab.op(machine["system_id"], "lock")
+    assert lab.raw("PUT", f"{path}{nic['id']}/", data={"mac_address": "02:00:00:00:0a:05"}).status_code == 403
+    assert lab.raw("DELETE", f"machines/{machine['system_id']}/").status_code == 403
+
+
+def test_the_nic_that_boots_is_the_boot_interface(lab: Lab) -> None:
+    data = {"mac_addresses": ["02:00:00:00:0a:01", lab.bmcs.mac("n1")]}
+    machine = lab.create("n1", **data).json()
+    assert machine["boot_interface"]["mac_address"] == "02:00:00:00:0a:01"
+    lab.op(machine["system_id"], "commission")
+    machine = lab.wait(machine["system_id"], "Ready")
+    assert machine["boot_interface"]["mac_address"] == lab.bmcs.mac("n1")
+    assert machine["boot_interface"]["links"]
+
+
 def test_tags(lab: Lab) -> None:
     system_id = lab.create("n1").json()["system_id"]
     assert lab.post("tags/", name="ready", comment="for jobs").status_code == 200

@@ -54,6 +54,14 @@ def test_a_stage_that_was_killed_is_not_ready():
     assert host["reasons"][0]["evidence"] == "smoke was begun and not ended"
 
 
+def test_a_stage_that_was_undone_is_not_ready_and_says_why():
+    told = story("n1")
+    told["stages"]["install"]["result"] = "undone"
+    host = report.host_report(told)
+    assert (host["verdict"], host["stage"]) == ("not ready", "install")
+    assert host["reasons"][0]["evidence"] == "install was undone: the machine was released"
+
+
 def test_warnings_do_not_keep_a_host_from_being_ready():
     warn = Finding("nic", "warn", "nic.no_link", "NIC.Embedded.1-1-1")
     assert report.host_report(story("n1", findings=[GOOD, warn]))["verdict"] == "ready"

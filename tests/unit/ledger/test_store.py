@@ -152,6 +152,36 @@ def test_runs_are_remembered_open_until_they_end(ledger):
     assert (ledger.run(run)["outcome"], ledger.run(run)["ended"] is not None) == ("done", True)
 
 
+def test_a_released_host_has_not_passed_install_any_more(ledger):
+    for stage in ("discover", "enlist", "install", "configure", "smoke"):
+        ledger.end_stage(stage, "n1", [OK])
+    ledger.undo("n1", "install", "release n1")
+    assert ledger.states()["n1"] == "enlisted"
+    results = {stage: told["result"] for stage, told in story(ledger)["stages"].items()}
+    assert results == {
+        "discover": "passed", "enlist": "passed", "install": "undone", "configure": "undone", "smoke": "undone",
+    }  # fmt: skip
+    assert {f["stage"] for f in story(ledger)["findings"]} == {"discover", "enlist"}
+    assert ledger.passed("install", ["n1"]) == set()
+    before = ledger.story(["n1"])
+    ledger.undo("n1", "install", "again")
+    assert ledger.story(["n1"]) == before
+    ledger.end_stage("install", "n1", [OK])
+    assert ledger.states()["n1"] == "installed"
+
+
+def test_release_moves_no_host_forward_and_none_out_of_quarantine(ledger):
+    ledger.end_stage("discover", "n1", [OK])
+    ledger.undo("n1", "install", "release n1")
+    assert ledger.states()["n1"] == "discovered" and list(story(ledger)["stages"]) == ["discover"]
+    ledger.end_stage("install", "n2", [OK])
+    ledger.set_state("n2", "quarantined", "smells of smoke")
+    ledger.undo("n2", "install", "release n2")
+    assert ledger.states()["n2"] == "quarantined"
+    assert ledger.passed("install", ["n2"]) == set()
+    ledger.undo("nobody", "install", "release")
+
+
 def test_deeds_are_kept(ledger, tmp_path):
     ledger.deed("n1", "deployed bookworm on disk S123")
     with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
