@@ -49,3 +49,18 @@ def test_minutes_for_ssh(given):
     else:
         with pytest.raises(InputError, match="install_ssh_minutes is"):
             ssh_minutes({"install_ssh_minutes": given}.get)
+
+
+def test_power_and_console(site):
+    options = install_options({**site, "install_power": "redfish", "install_console_log": "/c/{name}.log"}.get)
+    assert (options.power, options.console_log) == ("redfish", "/c/{name}.log")
+    assert (install_options(site.get).power, install_options(site.get).console_log) == ("auto", "")
+    for change, said in (
+        ({"install_power": "wol"}, "install_power is 'wol'; it must be one of auto, maas, redfish"),
+        ({"install_console_log": "/c/all.log"}, "install_console_log is '/c/all.log'; write a whole path with {name}"),
+        ({"install_console_log": "{name}.log"}, "install_console_log is '{name}.log'; write a whole path"),
+        ({"install_stall_minutes": "x"}, "install_stall_minutes is 'x'; it must be a number of 0.01 or more"),
+    ):
+        with pytest.raises(InputError) as caught:
+            install_options({**site, **change}.get)
+        assert said in str(caught.value)
