@@ -233,6 +233,15 @@ def test_nothing_is_written_down_for_a_host_whose_user_data_cannot_be_made(site,
     assert not known.has("a")
 
 
+def test_a_host_whose_text_is_of_another_kind_is_checked_too(site, tmp_path):
+    """Texts that differ in more than name and key are not taken for alike."""
+    settings = own(site, tmp_path, BEGIN + '{% block users %}{{ super() if name != "b" }}{% endblock %}')
+    settings.render("a", PAIR)
+    settings.render("c", new_key_pair())
+    with pytest.raises(InputError, match="users lacks firstlight"):
+        settings.render("b", PAIR)
+
+
 # -- hostile values ---------------------------------------------------------------------------------------------------
 
 
@@ -244,7 +253,7 @@ def test_yaml_reads_what_tojson_writes(text):
     assert yaml.safe_load(f"[{as_json(text)}, 1]") == [text, 1]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(
     st.text(alphabet=st.characters(exclude_categories=("Cs",)), min_size=1, max_size=60),
     st.lists(TEXT, min_size=1, max_size=3),
