@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from maas_product_lab import ProductLab
 
+from firstlight.maas.client import MaasClient
 from firstlight.maas.commissioning import (
     BLANK,
     HEAD_BYTES,
@@ -134,6 +135,27 @@ def test_a_layout_with_root_elsewhere_is_seen(lab):
         assert "its root file system is not there" in said
         client.set_os_disk(system_id, disk["id"], True)
         assert wrong_layout(client.machine(system_id), disk, NAME) is None
+
+
+def test_a_machine_whose_layout_reads_back_wrong_is_not_deployed(lab, monkeypatch):
+    ids = enlisted(lab)
+    commission(lab, ids[NAME])
+    data = {drive.serial for drive in lab.hardware(NAME).drives}
+    real = MaasClient.set_os_disk
+
+    def elsewhere(client, system_id, device_id, is_boot_disk):
+        """A MAAS that takes the request and plans something else."""
+        other = next(d for d in disks_of(client.machine(system_id)) if d["serial"] in data)
+        return real(client, system_id, other["id"], False)
+
+    monkeypatch.setattr(MaasClient, "set_os_disk", elsewhere)
+    with lab.client() as client:
+        lab.reset_stats()
+        done = install(client, lab.wanted(ids), lab.options())
+        assert [f.symptom for f in done[NAME].findings] == ["install.wrong_layout"]
+        assert "would be written too" in done[NAME].findings[0].evidence
+        assert "POST deploy" not in lab.stats()["requests"]
+        assert client.machine(ids[NAME])["status_name"] == "Ready"
 
 
 def test_a_clock_that_is_off_is_told_at_commissioning(lab):

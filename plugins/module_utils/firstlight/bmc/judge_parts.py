@@ -125,8 +125,10 @@ def _no_input(psu: Psu) -> bool:
 
 def _data_drives(hardware: Hardware, profile: Profile) -> list[Drive]:
     """NVMe drives that are not the OS disk's."""
-    system = str(profile.os_disk.get("controller", ""))
-    return [d for d in hardware.drives if d.protocol == "NVMe" and not (system and system in d.controller)]
+    system, model = str(profile.os_disk.get("controller", "")), str(profile.os_disk.get("model", "")).casefold()
+    if system:
+        return [d for d in hardware.drives if d.protocol == "NVMe" and system not in d.controller]
+    return [d for d in hardware.drives if d.protocol == "NVMe" and not (model and model in d.model.casefold())]
 
 
 def counted(

@@ -113,7 +113,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
 
 def _judge_drives(drives: List[Drive], profile: Profile, judged: bool) -> List[Finding]:
     want, least = profile.count("nvme"), int(profile.nvme.get("min_bytes", 0))
-    system = str(profile.os_disk.get("controller", "")).lower()
+    system = str(profile.os_disk.get("controller") or profile.os_disk.get("model") or "").lower()
     # the OS disk can be an NVMe device itself (a BOSS-N1 card is one)
     data = [d for d in drives if not (system and system in d.model.lower())]
     large = [d for d in data if d.size >= least]
@@ -137,4 +137,5 @@ def _judge_drives(drives: List[Drive], profile: Profile, judged: bool) -> List[F
     return [] if judged else ok(NAME, f"{want} data drives of {least} bytes or more")
 
 
-CHECKS = [Check(NAME, "quick", reads, judge, needs=("nvme.count", "nvme.min_bytes", "os_disk.controller"))]
+_NEEDS = ("nvme.count", "nvme.min_bytes", "os_disk.controller", "os_disk.model")
+CHECKS = [Check(NAME, "quick", reads, judge, needs=_NEEDS)]
