@@ -269,3 +269,27 @@ def test_maas_asks_to_come_again_later(lab):
     results = run(lab, ids)
     assert results["r1-n01"].status == "deployed" and not results["r1-n01"].findings
     assert lab.stats()["requests"]["POST deploy"] == 2
+
+
+def test_the_same_on_3_4(tmp_path_factory, monkeypatch):
+    """Without a rack 3.4 answers 400, mark_broken drops the owner, ...: the causes are named all the same."""
+    monkeypatch.setattr(power_module, "PACE_SECONDS", 0.1)
+    old = ProductLab(tmp_path_factory.mktemp("old"), machines=3, node_timeout_seconds=3, version="3.4.10")
+    try:
+        ids = enlisted(old, *old.names)
+        old.fault("driver_fails", machines=["r1-n01"])
+        old.fault("curtin", machines=["r1-n02"])
+        results = run(old, ids)
+        assert {name: [f.symptom for f in r.findings] for name, r in results.items()} == {
+            "r1-n01": ["install.power_by_redfish"],
+            "r1-n02": ["install.curtin_failed"],
+            "r1-n03": [],
+        }
+        assert results["r1-n01"].status == results["r1-n03"].status == "deployed"
+        old.fault("no_rack")
+        assert old.op(ids["r1-n02"], "release").ok
+        old.wait_for("r1-n02", "Ready")
+        said = run(old, {"r1-n02": ids["r1-n02"]})["r1-n02"].findings[0]
+        assert said.symptom == "install.failed" and "Ephemeral operating system" in said.evidence
+    finally:
+        old.stop()

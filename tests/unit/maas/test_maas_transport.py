@@ -195,3 +195,44 @@ def test_every_operation_can_be_made():
             assert request.method == method
             end = "/x1" if handler == "Script" else "/"  # the one path that MAAS has without a slash behind it
             assert request.url.endswith(f"{end}?op={op}" if op else end) and "{" not in request.url
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        # what regions of 3.4.10 and 3.7.3 were seen to answer
+        ((401, "Authorization Error: 'Expired timestamp: given 1 and now 9 has a greater difference'",
+          {"Date": "Sun, 29 Nov 2099 23:00:00 GMT"}), "clock", "takes our requests for old ones: this machine's clock"),
+        ((401, "Authorization Error: 'Invalid access token: tokenpart22'"), "auth_failed", "refuses the API key"),
+        ((400, "Unrecognised signature: method=GET op=None"), "auth_failed", "refuses the API key (HTTP 400)"),
+        ((403, ""), "refused", "forbidden (is the machine locked"),
+        ((404, "Not Found"), "refused", "answered 404: Not Found"),
+        ((409, "Can't deploy a machine that is in the 'Failed deployment' state"), "refused", "answered 409"),
+        ((400, {"__all__": ["Commission is not available because of the current state of the node."]}), "refused",
+         "__all__: Commission is not available"),
+        ((400, {"network": ["Node must be configured to use a network"]}), "refused",
+         "network: Node must be configured to use a network"),
+        # 3.4, and 3.7
+        ((400, "Ephemeral operating system ubuntu jammy is unavailable."), "refused", "Ephemeral operating"),
+        ((500, "No rack controllers can access the BMC of node: r1-n01"), "failed", "can access the BMC"),
+        ((503, "Unable to connect to any rack controller", {"Retry-After": "10"}), "failed", "answered 503: Unable"),
+        ((504, "Timed out waiting for the rack controller."), "failed", "answered 504: Timed out"),
+    ],
+)  # fmt: skip
+def test_error_bodies_are_told_in_one_line(answer, kind, said):
+    client = Scripted(answer)
+    with pytest.raises(MaasError) as caught:
+        client.deploy("abc123", "noble")
+    assert (caught.value.kind, caught.value.status) == (kind, answer[0])
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert caught.value.no_use is (kind in ("clock", "auth_failed"))
+    assert caught.value.outcome_unknown is (answer[0] >= 500)
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("10", 10.0), ("5", 5.0), ("86400", 10.0), ("soon", 0.0), (None, 0.0)])
+def test_an_error_says_how_long_maas_wants_us_to_wait(header, seconds):
+    """deploy is not sent again after a 503 by the client: who asked decides, and knows when."""
+    client = Scripted((503, "", {"Retry-After": header} if header else {}))
+    with pytest.raises(MaasError) as caught:
+        client.deploy("abc123")
+    assert (caught.value.retry_after, client.waits) == (seconds, [])

@@ -130,11 +130,12 @@ class Engine:
                 self._watch(job, machine, step)
         elif step.kind == steps.FAIL and step.finding:
             self._fail(job, step.finding)
-        elif step.kind == steps.FAIL:
-            self._failed_phase(job, machine, step)
         elif job.active or self.wave.has_room(job.wanted.rack):
             self._activate(job)
-            self._act(job, machine, step)
+            if step.kind == steps.FAIL:
+                self._failed_phase(job, machine, step)
+            else:
+                self._act(job, machine, step)
 
     def _next(self, job: Job, machine: Machine) -> Step:
         if owner_matters(machine) and self.us is None:
@@ -193,8 +194,10 @@ class Engine:
         if error.no_use:
             job.tries[job.call_name] -= 1  # MAAS is away for everybody: _look_at_all has a word on that
             return
-        # 503 to commission or deploy is MAAS's word for a BMC that its rack controller does not reach.
-        no_power = error.status in (503, 504) and job.call_name in (steps.COMMISSION, steps.DEPLOY)
+        # MAAS's word for a BMC that its rack controllers do not reach; 3.7 says 500 to deploy.
+        no_power = job.call_name in (steps.COMMISSION, steps.DEPLOY) and (
+            error.status in (503, 504) or (error.status == 500 and "BMC" in str(error))
+        )
         for_good = error.status in (400, 403)  # a machine that is gone (404) is missing in the next list
         if no_power and job.tries[job.call_name] > 1 and self._can_go_past(job):
             self._go_past(job, str(error))
@@ -274,7 +277,6 @@ class Engine:
 
     def _failed_phase(self, job: Job, machine: Machine, step: Step) -> None:
         """MAAS gave up on it: look why, then think."""
-        self._activate(job)
         job.phase = step.phase
         if job.look is None:
             self._submit(job, LOOK, self._looker(job, failed=True))
