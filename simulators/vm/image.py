@@ -39,6 +39,7 @@ GRUB_MODULES = ("part_gpt", "fat", "ext2", "search", "search_label", "search_fs_
                 "serial", "terminal", "echo", "test", "chain")  # fmt: skip
 GRUB = Path("/usr/lib/grub")
 KEEP = 2  # images; the older ones are removed
+FRESH_DAYS = 7
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,13 @@ class Image:
 
 
 def build(say: object = None) -> Image:
-    """The image of this recipe and this week's packages; made when it is not there. LabError says what failed."""
+    """The image of this recipe, made when there is none, or it lacks a week's updates. LabError says what failed."""
     suite, lines = sources.debian()
     folder = CACHE / f"image-{_sum(lines)}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once make one image
-        if not (folder / "image.json").exists():
+        if not _is_fresh(folder):
             if os.geteuid():
                 raise LabError("making the image needs root")
             if callable(say):
@@ -84,9 +85,16 @@ def build(say: object = None) -> Image:
     return Image(folder, made["suite"], made["seconds"])
 
 
+def _is_fresh(folder: Path) -> bool:
+    try:
+        return time.time() - (folder / "image.json").stat().st_mtime < FRESH_DAYS * 86400
+    except FileNotFoundError:
+        return False
+
+
 def _sum(lines: list[str]) -> str:
-    """What it is made of, as a short sum: this recipe, the archive, and the week (security updates)."""
-    recipe = hashlib.sha256("\n".join([*lines, time.strftime("%G%V")]).encode())
+    """What it is made of, as a short sum: this recipe and the archive."""
+    recipe = hashlib.sha256("\n".join(lines).encode())
     for path in (Path(__file__), Path(ephemeral.__file__), ephemeral.INIT):
         recipe.update(path.read_bytes())
     return recipe.hexdigest()[:16]
