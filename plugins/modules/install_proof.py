@@ -89,6 +89,7 @@ from ansible.module_utils.firstlight.proof import (  # noqa: E402
     HEAD_BYTES,
     Head,
     content_of,
+    disks_under,
     judge_data,
     judge_root,
     read_findmnt,
@@ -176,7 +177,7 @@ def look():
         return Finding("os_disk", "unknown", "os_disk.unproven", "/", said, "retry")
     disks, lies_on = found
     disks = [with_kernel_names(disk) for disk in disks if NAME.fullmatch(disk.name)]
-    return disks, lies_on.get(root[1], []), root[0]
+    return disks, disks_under(lies_on, *root), root[0]
 
 
 def clock_findings(clock, limit):

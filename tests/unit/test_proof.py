@@ -15,6 +15,7 @@ from firstlight.proof import (
     Disk,
     Head,
     content_of,
+    disks_under,
     judge_data,
     judge_root,
     read_findmnt,
@@ -64,7 +65,10 @@ def test_root_through_lvm_on_md_on_two_disks():
         node("sdc", "8:32", "disk", serial=" S3 ", wwn="0x5", size="3840755982336", model=None),
     )
     disks, lies_on = read_lsblk(text)
-    assert lies_on["253:0"] == ["sda", "sdb"]
+    assert lies_on["253:0"] == lies_on["vg-root"] == ["sda", "sdb"]
+    assert disks_under(lies_on, "/dev/mapper/vg-root", "253:0") == ["sda", "sdb"]
+    assert disks_under(lies_on, "/dev/sda1[/@]", "0:26") == ["sda"]  # btrfs
+    assert disks_under(lies_on, "tank/root", "0:27") == []  # zfs: not known
     assert disks[2] == Disk("sdc", ("S3",), ("0x5",), "", 3840755982336)  # older versions write sizes as text
 
 

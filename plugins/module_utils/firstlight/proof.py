@@ -55,7 +55,7 @@ class Head:
 
 
 def read_lsblk(text: str) -> Optional[Tuple[List[Disk], Dict[str, List[str]]]]:
-    """``lsblk --json --bytes``: the disks, and by major:minor number of each device the disks that it lies on.
+    """``lsblk --json --bytes``: the disks, and by number (major:minor) and name of each device the disks it lies on.
 
     None when the text is not that.
     """
@@ -83,9 +83,9 @@ def _walk(device: Any, disk: Optional[str], disks: Dict[str, Disk], lies_on: Dic
             disks[name] = Disk(
                 name, _texts(device.get("serial")), _texts(device.get("wwn")), str(device.get("model") or ""), size
             )
-    number = str(device.get("maj:min") or "")
-    if number and disk is not None and disk not in lies_on.setdefault(number, []):
-        lies_on[number].append(disk)
+    for key in {str(device.get("maj:min") or ""), name} - {""}:
+        if disk is not None and disk not in lies_on.setdefault(key, []):
+            lies_on[key].append(disk)
     for child in device.get("children") or []:
         _walk(child, disk, disks, lies_on, depth + 1)
 
@@ -98,6 +98,12 @@ def read_findmnt(text: str) -> Optional[Tuple[str, str]]:
         return str(root.get("source") or ""), str(root.get("maj:min") or "")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         return None
+
+
+def disks_under(lies_on: Dict[str, List[str]], source: str, number: str) -> List[str]:
+    """Names of the disks that a mounted file system lies on. Btrfs has a number of its own: its source tells then."""
+    name = source.partition("[")[0].rsplit("/", 1)[-1]
+    return lies_on.get(number) or lies_on.get(name) or []
 
 
 def judge_root(wanted: Dict[str, Any], disks: List[Disk], on: List[str], source: str) -> List[Finding]:
