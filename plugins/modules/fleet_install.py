@@ -12,10 +12,10 @@ description:
     chooses the OS disk by the serial that discovery saw, deploys it, waits for SSH. One list call per tick for all.
   - A deployed machine is left as it is. Machines that a stopped run left installing are waited for.
   - Every machine that is going to be wiped is named on the screen and in the ledger before it is.
+  - A machine that does not come is looked at (MAAS's events, BMC, console), its cause is named, and where that helps
+    it is tried once more. Where MAAS's power driver fails, its power is switched over Redfish.
   - Check mode tells what would be done.
-  - Settings are variables of the site - C(install_distro_series), C(install_ssh_public_key_file),
-    C(install_max_parallel), C(install_max_per_rack), C(install_hwe_kernel), C(install_commission_minutes),
-    C(install_deploy_minutes), C(install_ssh_minutes), C(install_poll_seconds), C(install_retries).
+  - Settings are variables of the site that begin with C(install_), see docs/maas.md.
 author: [Firstlight contributors]
 """
 

@@ -19,7 +19,7 @@ from firstlight.maas.power import RedfishPower
 
 @pytest.fixture(scope="module")
 def running_lab(tmp_path_factory) -> Iterator[ProductLab]:
-    lab = ProductLab(tmp_path_factory.mktemp("lab"), machines=3, node_timeout_seconds=3)
+    lab = ProductLab(tmp_path_factory.mktemp("lab"), machines=3, node_timeout_seconds=6)
     yield lab
     lab.stop()
 
@@ -274,7 +274,7 @@ def test_maas_asks_to_come_again_later(lab):
 def test_the_same_on_3_4(tmp_path_factory, monkeypatch):
     """Without a rack 3.4 answers 400, mark_broken drops the owner, ...: the causes are named all the same."""
     monkeypatch.setattr(power_module, "PACE_SECONDS", 0.1)
-    old = ProductLab(tmp_path_factory.mktemp("old"), machines=3, node_timeout_seconds=3, version="3.4.10")
+    old = ProductLab(tmp_path_factory.mktemp("old"), machines=3, node_timeout_seconds=6, version="3.4.10")
     try:
         ids = enlisted(old, *old.names)
         old.fault("driver_fails", machines=["r1-n01"])

@@ -16,10 +16,10 @@ from ..findings import Finding, blocking
 from . import reasons, steps
 from .calls import ABORT, CHOOSE, LOOK, POWER, Calls, call_of
 from .client import MaasError
-from .disks import Disk, choose_os_disk, describe
-from .jobs import Job, Tally, Wave
+from .disks import Disk, choose_os_disk
+from .jobs import Job, Tally, Wave, deed_of, shown
 from .machines import Machine, address_of, disks_of, label, parse_subnets, status_name, status_of, text_of
-from .options import Commissioned, InstallOptions, InstallResult, Progress, Wanted
+from .options import Commissioned, InstallResult, Progress, Wanted
 from .steps import Step, next_step, owner_matters
 
 CALLS_AT_ONCE = 16
@@ -59,10 +59,6 @@ class Engine:
         asked_at = self.clock()
         seen: dict[str, Machine] | None = self._by_id(self.client.machines())  # else nothing is begun
         known = seen or {}
-        if self.options.check:
-            for job in self.jobs:
-                self._foresee(job, known.get(job.wanted.system_id))
-            return self._results()
         try:
             while True:
                 if seen is not None:
@@ -227,7 +223,7 @@ class Engine:
         job.phase, job.look = "", None
         if kind != CHOOSE:
             self.news.append(f"{job.name}: {kind} ({step.because})")
-            deed = _deed(job.wanted, step, disk, self.options)
+            deed = deed_of(job.wanted, step, disk, self.options)
             if deed:
                 job.result.deeds.append(deed)
                 self.on_deed(job.name, deed)
@@ -245,7 +241,7 @@ class Engine:
             if said_no:
                 return said_no[0]
         if not isinstance(found, Finding):
-            job.result.os_disk = _shown(found)
+            job.result.os_disk = shown(found)
         return found
 
     # -- machines that do not come --------------------------------------------------------------------------------
@@ -337,32 +333,6 @@ class Engine:
         wanted, phase, mark = job.wanted, job.phase, job.console_mark
         return lambda: self.calls.look(wanted, phase, failed, mark)
 
-    # -- check mode -----------------------------------------------------------------------------------------------
-
-    def _foresee(self, job: Job, machine: Machine | None) -> None:
-        """What would be done, as far as one can see."""
-        if machine is None:
-            job.result.changed = True  # enlist would make it first
-            job.result.deeds = [f"would commission and deploy {job.name}, which is not in MAAS yet"]
-            return
-        job.result.status = status_name(machine)
-        step = self._next(job, machine)
-        if step.kind == steps.DONE:
-            self._done(job, machine)
-        elif step.kind == steps.FAIL:
-            look = self.calls.look(job.wanted, step.phase, True, 0) if step.finding is None else None
-            self._fail(job, step.finding or reasons.judge(step.phase, machine, look or reasons.Look()))
-        elif step.kind == steps.DEPLOY:
-            found = self.calls.os_disk(job.wanted, machine)
-            if isinstance(found, Finding):
-                self._fail(job, found)
-            else:
-                job.result.changed = True
-                job.result.deeds = [f"would {_deed(job.wanted, step, found, self.options)}"]
-        elif step.kind != steps.WAIT:
-            job.result.changed = True
-            job.result.deeds = [f"would {step.kind} and deploy {label(machine)}, which is {step.because}"]
-
     # -- ends -----------------------------------------------------------------------------------------------------
 
     def _done(self, job: Job, machine: Machine) -> None:
@@ -372,7 +342,7 @@ class Engine:
             return
         if not job.result.os_disk and (disks := disks_of(machine)):
             found = choose_os_disk(disks, job.wanted.os_disk, job.name)
-            job.result.os_disk = {} if isinstance(found, Finding) else _shown(found)
+            job.result.os_disk = {} if isinstance(found, Finding) else shown(found)
         job.result.address = address_of(machine, self.networks)
         if job.active:
             self.news.append(f"{job.name}: deployed, address {job.result.address or 'unknown'}")
@@ -419,16 +389,3 @@ class Engine:
     @staticmethod
     def _by_id(machines: list[Machine]) -> dict[str, Machine]:
         return {machine["system_id"]: machine for machine in machines}
-
-
-def _shown(disk: Disk) -> dict[str, Any]:
-    return {key: disk.get(key) for key in ("serial", "model", "size", "name")}
-
-
-def _deed(wanted: Wanted, step: Step, disk: Disk | None, options: InstallOptions) -> str:
-    """One line for the ledger about a step that destroys something, empty for others."""
-    who = f"{wanted.name} ({wanted.system_id})"
-    if step.kind == steps.DEPLOY and disk is not None:
-        series = wanted.distro_series or options.distro_series or "the default image"
-        return f"deploy {series} to {who}, overwriting {describe(disk)}"
-    return f"release {who}: {step.because}" if step.kind == steps.RELEASE else ""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from .calls import Calls
 from .client import MaasClient
 from .engine import Engine
+from .foresight import Foresight
 from .machines import Machine
 from .options import Commissioned, InstallOptions, InstallResult, Power, Progress, Wanted
 
@@ -50,4 +51,5 @@ def install(
         commissioned,
         None if options.power == "maas" else power,
     )
-    return Engine(calls, wanted, on_progress, on_deed, pause, clock).run()
+    engine = Foresight if options.check else Engine
+    return engine(calls, wanted, on_progress, on_deed, pause, clock).run()

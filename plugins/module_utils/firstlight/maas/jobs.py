@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..findings import Finding, blocking, shorten
-from .disks import Disk
+from . import steps
+from .disks import Disk, describe
 from .machines import Machine, text_of
-from .options import InstallResult, Progress, Wanted
+from .options import InstallOptions, InstallResult, Progress, Wanted
 from .reasons import KERNEL, NETWORK, NOTHING, Look, boots
+from .steps import Step
 
 NAMED = 3  # of the machines that stall
 RATE_SECONDS = 600.0
@@ -129,3 +131,17 @@ class Tally:
 
 def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s"
+
+
+def shown(disk: Disk) -> dict[str, Any]:
+    """What of a chosen disk goes into the result."""
+    return {key: disk.get(key) for key in ("serial", "model", "size", "name")}
+
+
+def deed_of(wanted: Wanted, step: Step, disk: Disk | None, options: InstallOptions) -> str:
+    """One line for the ledger about a step that destroys something, empty for others."""
+    who = f"{wanted.name} ({wanted.system_id})"
+    if step.kind == steps.DEPLOY and disk is not None:
+        series = wanted.distro_series or options.distro_series or "the default image"
+        return f"deploy {series} to {who}, overwriting {describe(disk)}"
+    return f"release {who}: {step.because}" if step.kind == steps.RELEASE else ""
