@@ -151,6 +151,8 @@ class Server:
         app.router.add_get("/faults", self._faults)
         app.router.add_put("/faults/{name}", self._fault_on)
         app.router.add_delete("/faults/{name}", self._fault_off)
+        app.router.add_put("/machines/{machine}/faults/{name}", self._machine_fault)
+        app.router.add_delete("/machines/{machine}/faults/{name}", self._machine_fault)
         if self.settings.real_machines:
             app.router.add_routes(rack_api.routes(self.region))
         return app
@@ -195,6 +197,21 @@ class Server:
 
     async def _fault_off(self, request: web.Request) -> web.Response:
         self.region.store.data["faults"].pop(request.match_info["name"], None)
+        self.region.store.save()
+        return web.Response(status=204, headers=MARK)
+
+    async def _machine_fault(self, request: web.Request) -> web.Response:
+        """A fault of one machine, beside those that have it already."""
+        name, machine = request.match_info["name"], request.match_info["machine"]
+        if name not in troubles.FAULTS:
+            known = ", ".join(troubles.FAULTS)
+            return web.json_response({"error": f"no fault {name!r}; there are {known}"}, status=404, headers=MARK)
+        faults = self.region.store.data["faults"]
+        machines = set(faults.pop(name, {}).get("machines", [])) - {machine}
+        if request.method == "PUT":
+            machines.add(machine)
+        if machines:
+            faults[name] = {"machines": sorted(machines)}
         self.region.store.save()
         return web.Response(status=204, headers=MARK)
 

@@ -15,6 +15,7 @@ from firstlight.maas import power as power_module
 from firstlight.maas.enlist import enlist
 from firstlight.maas.install import install
 from firstlight.maas.power import RedfishPower
+from firstlight.maas.wait import wait_for_ssh
 
 
 @pytest.fixture(scope="module")
@@ -293,3 +294,36 @@ def test_the_same_on_3_4(tmp_path_factory, monkeypatch):
         assert said.symptom == "install.failed" and "Ephemeral operating system" in said.evidence
     finally:
         old.stop()
+
+
+def test_faults_of_one_machine_more_and_less(lab):
+    """The simulator's own door for them."""
+    for name in ("r1-n01", "r1-n02"):
+        assert requests.put(f"{lab.admin}/machines/{name}/faults/curtin", timeout=10).status_code == 204
+    assert requests.delete(f"{lab.admin}/machines/r1-n01/faults/curtin", timeout=10).status_code == 204
+    assert requests.get(f"{lab.admin}/faults", timeout=10).json() == {"curtin": {"machines": ["r1-n02"]}}
+    assert requests.put(f"{lab.admin}/machines/r1-n01/faults/nonsense", timeout=10).status_code == 404
+
+
+def test_a_host_that_is_not_where_maas_says(lab):
+    ids = ready(lab, "r1-n01")
+    lab.fault("no_ssh", machines=["r1-n01"])
+    address = run(lab, ids)["r1-n01"].address
+    written = requests.get(f"{lab.bmc_admin}/machines/r1-n01", timeout=10).json()["disk"]
+    assert address and written["address"] != address
+    (finding,) = wait_for_ssh({"r1-n01": ("127.0.0.1", 9)}, 0.01).values()
+    assert (finding.symptom, finding.locator) == ("install.no_ssh", "127.0.0.1:9")
+
+
+def test_what_a_bmc_tells_of_a_machine_that_stalls(lab):
+    power = redfish(lab)
+    state = power.look("r1-n01")
+    assert (state.power, state.link, state.nic) == ("Off", "up", lab.hardware("r1-n01").nics[0].fqdd)
+    lab.bmc_fault("r1-n01", "no_link")
+    lab.bmc_fault("r1-n01", "psu_failed")
+    state = power.look("r1-n01")
+    assert state.link == "down"
+    assert "Power supply 2 failed." in state.logs[0]
+    lab.bmc_fault("r1-n02", "refused")
+    assert power.look("r1-n02").error.startswith("bmc.unreachable: ")
+    assert power.look("nobody").error and power.on("nobody").symptom == "install.power_failed"
