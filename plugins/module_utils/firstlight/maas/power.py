@@ -10,7 +10,7 @@ from typing import Any
 from ..bmc.boot import set_one_time_pxe
 from ..bmc.client import BmcClient
 from ..bmc.control import manager_of, many, system_of
-from ..bmc.errors import BmcError
+from ..bmc.errors import AuthFailed, Blocked, BmcError
 from ..bmc.pool import Target
 from ..bmc.power import power
 from ..bmc.values import link, rows, text
@@ -37,13 +37,12 @@ class RedfishPower:
         ca_file: str,
         nics: Mapping[str, str] | None = None,
         settings: Mapping[str, Mapping[str, str]] | None = None,
-        note: Callable[[str, str], None] | None = None,
     ) -> None:
         self._targets, self._ca_file, self._nics = targets, ca_file, nics or {}
         self._settings = settings or {}
-        self._note = note or (lambda name, line: None)
         self._locks = {name: threading.Lock() for name in targets}
         self._last: dict[str, float] = {}
+        self._refused: dict[str, BmcError] = {}  # three refused logins within a minute make an iDRAC block us
 
     def on(self, name: str) -> Finding | None:
         """Boot this host from the network, once, whatever state it is in; None when that reads back."""
@@ -76,13 +75,18 @@ class RedfishPower:
         if target is None:
             return BmcError("its BMC is not known")
         with self._locks[name]:
+            if name in self._refused:
+                return self._refused[name]
             wait = self._last.get(name, 0.0) + PACE_SECONDS - time.monotonic()
             if wait > 0:
                 time.sleep(wait)
             try:
-                return many([target], function, ca_file=self._ca_file, deadline=DEADLINE)[name]
+                came = many([target], function, ca_file=self._ca_file, deadline=DEADLINE)[name]
             finally:
                 self._last[name] = time.monotonic()
+            if isinstance(came, AuthFailed | Blocked):
+                self._refused[name] = came
+            return came
 
 
 def power_settings(address: str, port: int, username: str, password: str) -> dict[str, str]:
