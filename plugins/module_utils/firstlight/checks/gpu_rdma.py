@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Dict, List, Optional
 
 from ..findings import Finding
@@ -72,6 +73,8 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         findings += _judge_peermem(files, captured)
     if wanted in ("dmabuf", "both"):
         findings += _judge_dmabuf(files, captured["config"])
+    if expect.get("reboot_due") is True:
+        findings = [_until_reboot(f) if f.status == "fail" else f for f in findings]
     findings += _judge_memlock(captured["memlock"])
     return findings or ok(NAME, f"{wanted}; {', '.join(devices)}")
 
@@ -85,6 +88,10 @@ def _files(output: Output) -> Optional[Dict[str, str]]:
 
 def _fail(symptom: str, locator: str, evidence: str, action: str) -> Finding:
     return Finding(NAME, "fail", symptom, locator, evidence, action)
+
+
+def _until_reboot(finding: Finding) -> Finding:
+    return replace(finding, status="warn", evidence=f"a reboot is due: {finding.evidence}")
 
 
 def _judge_peermem(files: Dict[str, str], captured: Captured) -> List[Finding]:
@@ -134,4 +141,4 @@ def _judge_memlock(output: Output) -> List[Finding]:
     return [_fail("rdma.memlock", "systemd", evidence, "escalate")]
 
 
-CHECKS = [Check(NAME, "quick", reads, judge, needs=("gpus.rdma", "expect.gpu_rdma"))]
+CHECKS = [Check(NAME, "quick", reads, judge, needs=("gpus.rdma", "expect.gpu_rdma", "expect.reboot_due"))]
