@@ -59,9 +59,7 @@ def judge_site(maas: Optional[Reading], bmcs: Sequence[Reading], limit: float = 
     with_maas = _agreeing(maas, bmcs, limit)
     with_us = _agreeing(CONTROLLER, bmcs, limit)
     if len(bmcs) >= MAJORITY and with_maas * 2 > len(bmcs):
-        said = (
-            f"{difference(CONTROLLER, maas)}, and {with_maas} of {len(bmcs)} BMCs agree with MAAS: set it right"
-        )
+        said = f"{difference(CONTROLLER, maas)}, and {with_maas} of {len(bmcs)} BMCs agree with MAAS: set it right"
         return [_finding("warn", CONTROLLER, said, "escalate")]
     if len(bmcs) >= MAJORITY and with_us * 2 > len(bmcs):
         said = f"{difference(maas, CONTROLLER)}, and {with_us} of {len(bmcs)} BMCs agree with the controller"
