@@ -18,6 +18,7 @@ from vm_lab import ADDRESS, NAME, VmLab, content
 from simulators.vm import image, qemu
 
 STAGES = ("validate", "discover", "enlist", "install")
+PATIENCE = 1800  # seconds; an emulated machine on a busy one takes its time
 # what the host itself says of the drive that its root file system is on
 WHERE = "set -e; part=$(findmnt -no SOURCE /); disk=/sys/class/block/$(basename $part)/..; echo $(basename $(realpath $disk)) $(cat $disk/device/serial)"  # noqa: E501
 
@@ -109,14 +110,14 @@ def test_the_pipeline_installs_the_right_disk(lab: VmLab) -> None:
 
     # off, on: the firmware asks the network first, and is told to boot its disk, which has another name now
     lab.redfish("POST", "/Actions/ComputerSystem.Reset", {"ResetType": "GracefulShutdown"})
-    until = time.monotonic() + 240
+    until = time.monotonic() + PATIENCE
     while lab.redfish("GET", "")["PowerState"] != "Off":
         assert time.monotonic() < until, "the host does not shut down"
         time.sleep(1)
     assert qemu.process_of(lab.server.folder) is None
     watch.lap("shut down")
     lab.redfish("POST", "/Actions/ComputerSystem.Reset", {"ResetType": "On"})
-    lab.wait_for_ssh(600)
+    lab.wait_for_ssh(PATIENCE)
     watch.lap("booted from its disk, until SSH")
     second, serial = root_of(lab)
     assert serial == lab.os_disk.serial

@@ -58,7 +58,7 @@ class VmLab:
                 "admin": "127.20.0.2:5450",
                 "api_key": MAAS_KEY,
                 "real_machines": True,
-                "node_timeout_seconds": 1500,
+                "node_timeout_seconds": 3600,
                 "distro_series": [made.suite],
                 "subnet": "10.77.0.0/24",
                 "first_address": ADDRESS,
@@ -191,10 +191,10 @@ class VmLab:
             "inventory/group_vars/all/site.yml": {
                 "fleet_min_ready": "0%",
                 "install_distro_series": self.image.suite,
-                "install_commission_minutes": 20,
-                "install_deploy_minutes": 25,
+                "install_commission_minutes": 60,
+                "install_deploy_minutes": 60,
                 "install_poll_seconds": 2,
-                "install_ssh_minutes": 10,
+                "install_ssh_minutes": 30,
                 "install_ssh_public_key_file": f"{key}.pub",
                 "ansible_user": "firstlight",
                 "ansible_ssh_private_key_file": str(key),
@@ -210,7 +210,7 @@ class VmLab:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(yaml.safe_dump(content))
 
-    def play(self, number: int, *playbooks: str, minutes: float = 50) -> tuple[int, str]:
+    def play(self, number: int, *playbooks: str, minutes: float = 120) -> tuple[int, str]:
         """Run playbooks as the operator does; exit status and screen. number: of the screen's copy among the logs."""
         environment = os.environ | {
             "PATH": f"{BIN}:{os.environ['PATH']}",
