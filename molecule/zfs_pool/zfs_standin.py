@@ -105,7 +105,7 @@ def leaf_state(state, leaf):
     return "ONLINE" if any(d["here"] and by_id(d) == leaf["id"] for d in state["drives"]) else "UNAVAIL"
 
 
-def show(state, name, pool, real, heading):
+def show(state, name, pool, real, heading, numbers=False):
     lines = [f"  pool: {name}"] if not heading else [f"   pool: {name}", f"     id: {pool['guid']}"]
     lost = max(sum(leaf_state(state, leaf) != "ONLINE" for leaf in g["leaves"]) for g in pool["groups"])
     allowed = {"stripe": 0, "mirror": 1}.get(
@@ -131,7 +131,9 @@ def show(state, name, pool, real, heading):
         for leaf in group["leaves"]:
             where = f"/dev/disk/by-id/{leaf['id']}-part1"
             one = find(state, where)
-            if one is None:
+            if numbers:
+                lines.append(f"\t{indent}{leaf['guid']}  {'ONLINE' if one else 'UNAVAIL'}{counts}")
+            elif one is None:
                 lines.append(f"\t{indent}{leaf['guid']}  UNAVAIL{counts}  was {where}")
             else:
                 lines.append(f"\t{indent}{'/dev/' + one['name'] + 'p1' if real else where}  ONLINE{counts}")
@@ -159,7 +161,9 @@ def zpool(state, arguments):
     verb, rest = arguments[0], arguments[1:]
     pools = state["pools"]
     if verb == "status":
-        shown = [show(state, n, p, "-L" in rest, False) for n, p in sorted(pools.items()) if p["imported"]]
+        shown = [
+            show(state, n, p, "-L" in rest, False, "-g" in rest) for n, p in sorted(pools.items()) if p["imported"]
+        ]
         print("\n".join(shown) or "no pools available")
     elif verb == "import":
         away = {n: p for n, p in pools.items() if not p["imported"]}
@@ -182,7 +186,7 @@ def zpool(state, arguments):
     elif verb == "replace":
         name, old, new = rest
         leaves = [leaf for group in pools[name]["groups"] for leaf in group["leaves"]]
-        leaf = next(one for one in leaves if old in (str(one["guid"]), f"/dev/disk/by-id/{one['id']}-part1"))
+        leaf = next(one for one in leaves if old == str(one["guid"]))
         leaf.update(take(state, name, new))
     else:
         print(f"the stand-in does not know zpool {verb}", file=sys.stderr)

@@ -1,5 +1,6 @@
 """The plan of a pool: never over the system's drive or one with data, whatever order the drives come in."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -288,9 +289,18 @@ def test_replacing_harms_nothing_but_what_is_named():
         assert (made.commands, made.findings[0].symptom) == ([], symptom)
     made = plan(disks, Wanted("data", replace={"nvme-eui.0002": "S007"}, wipe=("S007",)), pools=[pool])
     assert made.commands[-1] == ["zpool", "replace", "data", f"{BY_ID}nvme-eui.0002-part1", BY_ID + "nvme-eui.0007"]
+    numbered = Pool("data", "DEGRADED", leaves=(member(0), dataclasses.replace(member(2, "UNAVAIL"), number="77")))
+    made = plan(disks, Wanted("data", replace={"77": "S007"}, wipe=("S007",)), pools=[numbered])
+    assert made.commands[-1] == ["zpool", "replace", "data", "77", BY_ID + "nvme-eui.0007"]
     # a drive of the pool itself is no new one
     made = plan(disks, Wanted("data", replace={"nvme-eui.0002": "S001"}), pools=[pool])
     assert made.commands == []
+
+
+def test_a_member_that_is_gone_is_not_the_drive_that_has_its_kernel_name_now():
+    pool = Pool("data", "DEGRADED", leaves=(Leaf("123", "UNAVAIL", "/dev/nvme5n1p1"), member(0)))
+    made = plan([disk(0), disk(5), SYSTEM], Wanted("data", replace={"123": "S005"}), pools=[pool])
+    assert made.commands == [["zpool", "replace", "data", "123", BY_ID + "nvme-eui.0005"]]
 
 
 def test_a_drive_that_no_pool_has_is_said():

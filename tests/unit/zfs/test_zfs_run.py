@@ -141,6 +141,24 @@ def test_wiping_is_for_the_drives_that_are_listed(host):
     assert symptoms(done) == ["zfs_pool"]
 
 
+def test_another_link_to_the_same_drive_is_the_same_drive(host):
+    bring(host)
+
+    def run(command):
+        code, text, errors = host.run(command)
+        return code, text.replace("nvme-Stand_in_", "wwn-0x") if command[:2] == ["zpool", "status"] else text, errors
+
+    outcome = bring_about(WANTED, DATASETS, host.facts(), run, False)
+    assert outcome.action == "keep"
+    assert [f.status for f in outcome.findings] == ["ok"]
+
+
+def test_pools_that_change_while_they_are_read(host):
+    bring(host)
+    outcome = bring_about(WANTED, [], host.facts(), lambda c: (0, "", "") if "-L" in c else host.run(c), False)
+    assert (outcome.action, symptoms(outcome)) == ("refuse", ["zfs.unreadable"])
+
+
 def test_a_command_that_fails_is_a_finding(host):
     def run(command):
         return (1, "", "cannot create 'data': I/O error\n") if command[1] == "create" else host.run(command)

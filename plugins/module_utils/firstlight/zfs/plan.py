@@ -261,8 +261,10 @@ def against(disk: Disk, wanted: Wanted, disks: Sequence[Disk], pools: Sequence[P
 
 
 def _is_on(leaf: Leaf, disk: Disk) -> bool:
-    drive = drive_of(leaf.path)
-    return bool(drive) and drive in (disk.get("by_id"), disk.get("name"))
+    """By its name in by-id, or by its kernel name, which another drive may have by now where the member is gone."""
+    gone = leaf.state in ("UNAVAIL", "REMOVED")
+    paths = [path for path in (leaf.path, leaf.device) if "/by-" in path or not gone]
+    return bool({drive_of(path) for path in paths if path} & {disk.get("by_id"), disk.get("name")})
 
 
 def _keep(
@@ -295,7 +297,7 @@ def _keep(
             if not blamed:
                 commands += [] if blank(disk) else wipe(disk)
                 wiped += [] if blank(disk) else [str(disk["by_id"])]
-                commands.append(["zpool", "replace", pool.name, leaf.name, BY_ID + str(disk["by_id"])])
+                commands.append(["zpool", "replace", pool.name, leaf.number or leaf.name, BY_ID + str(disk["by_id"])])
     for disk in disks:
         spoken_of = {disk.get("serial"), disk.get("by_id")} & set(wanted.replace.values())
         if is_system(disk, os_disks) or not _counts(disk, wanted) or spoken_of:
@@ -311,7 +313,7 @@ def _leaf_of(old: str, pool: Pool, disks: Sequence[Disk], serials: Mapping[str, 
     disk = next((d for d in disks if old and old in (d.get("serial"), d.get("by_id"))), None)
     names = {old, *(name for name, serial in serials.items() if serial == old)}
     for leaf in pool.leaves:
-        named = leaf.name == old or (leaf.path != "" and drive_of(leaf.path) in names)
+        named = old in (leaf.name, leaf.number) or (leaf.path != "" and drive_of(leaf.path) in names)
         if named or (disk is not None and _is_on(leaf, disk)):
             return leaf
     return None

@@ -40,24 +40,24 @@ class Outcome:
 
 
 def imported(run: Run) -> List[Pool]:
-    """The pools that are imported; CannotRead when ZFS does not answer.
+    """The pools that are imported, their members with device and number; CannotRead when ZFS does not answer.
 
-    Each member's ``path`` is the drive's kernel name, which is compared with what the host says of its drives;
-    ``name`` stays what the pool calls it.
+    A drive has several links in /dev/disk/by-id, and ZFS may have taken another one than host_facts: what says that
+    they are the same is the device. The number is what a drive is exchanged by: zpool takes no path of a partition
+    that it made itself.
     """
-    plain, real = (_pools(run, ["zpool", "status", "-p", "-P", *more]) for more in ((), ("-L",)))
-    if [pool.name for pool in plain] != [pool.name for pool in real]:
-        raise CannotRead(fail("zfs.unreadable", "", "pools come and go while they are looked at", "retry"))
-    return [_with_devices(one, two) for one, two in zip(plain, real)]  # noqa: B905  (Python 3.9)
+    plain, real, numbers = (_pools(run, ["zpool", "status", "-p", *more]) for more in (["-P"], ["-P", "-L"], ["-g"]))
+    shapes = [[(pool.name, len(pool.leaves)) for pool in pools] for pools in (plain, real, numbers)]
+    if not shapes[0] == shapes[1] == shapes[2]:
+        raise CannotRead(fail("zfs.unreadable", "", "pools change while they are looked at", "retry"))
+    return [_joined(*rows) for rows in zip(plain, real, numbers)]  # noqa: B905  (Python 3.9)
 
 
-def _with_devices(plain: Pool, real: Pool) -> Pool:
-    if len(plain.leaves) != len(real.leaves):
-        return plain
-    leaves = []
-    for one, two in zip(plain.leaves, real.leaves):  # noqa: B905
-        stable = "/by-" in one.path
-        leaves.append(one if stable or not two.name.startswith("/") else replace(one, path=two.name))
+def _joined(plain: Pool, real: Pool, numbers: Pool) -> Pool:
+    leaves = [
+        replace(one, device=two.name if two.name.startswith("/") else "", number=three.name)
+        for one, two, three in zip(plain.leaves, real.leaves, numbers.leaves)  # noqa: B905
+    ]
     return replace(plain, leaves=tuple(leaves))
 
 

@@ -23,6 +23,7 @@ class Leaf:
 
     name: as ZFS prints it, a path or, of a lost one, its number. path: where it is or was, empty when not told.
     groups: the vdevs that it is in, outermost first (``raidz2-0``, ``replacing-1``); section: one of SECTIONS or "".
+    device: its kernel name's path, and number: the id that zpool always knows it by, both where they were asked for.
     """
 
     name: str
@@ -34,6 +35,8 @@ class Leaf:
     groups: Tuple[str, ...] = ()
     section: str = ""
     note: str = ""
+    device: str = ""
+    number: str = ""
 
 
 @dataclass(frozen=True)
