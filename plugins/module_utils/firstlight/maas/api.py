@@ -46,7 +46,6 @@ OPERATIONS: dict[str, tuple[str, dict[str, tuple[str, str | None]]]] = {
     "Script": ("scripts/{name}", {"read": ("GET", None), "update": ("PUT", None)}),
     "ScriptResults": ("nodes/{system_id}/results/", {"read": ("GET", None)}),
     "BootResources": ("boot-resources/", {"read": ("GET", None)}),
-    "BootResources": ("boot-resources/", {"read": ("GET", None)}),
     "Events": ("events/", {"query": ("GET", "query")}),
     "Tags": ("tags/", {"read": ("GET", None), "create": ("POST", None)}),
     "Tag": ("tags/{name}/", {"update_nodes": ("POST", "update_nodes")}),
