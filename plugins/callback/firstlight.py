@@ -66,6 +66,7 @@ class CallbackModule(CallbackBase):
         self.scratch: str | None = None
         self.claims: Claims | None = None
         self.works = False  # on hosts: has the playbook a stage
+        self.releases = False  # a release is going on
         self.pid = os.getpid()
 
     # -- what Ansible tells ---------------------------------------------------------------------------------------
@@ -86,7 +87,13 @@ class CallbackModule(CallbackBase):
                     shutil.rmtree(self.scratch, ignore_errors=True)
                 self._exit(1)  # before anything is done
 
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        self.releases = task.action == "fleet_release" and not context.CLIARGS.get("check")
+        if self.releases:
+            atexit.register(self._say_what_is_released)
+
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        self.releases = False
         task = result._task
         if ignore_errors or self.ledger is None or _has_rescue(task):
             return
@@ -109,6 +116,7 @@ class CallbackModule(CallbackBase):
             self._failed(result._host.get_name(), reason.symptom, reason.evidence, reason.action, where)
 
     def v2_runner_on_ok(self, result: Any) -> None:
+        self.releases = False
         if result._task.action == "fleet_report":
             self.reported = True
 
@@ -206,6 +214,13 @@ class CallbackModule(CallbackBase):
             self._display.display(
                 f"interrupted: {len(begun)} hosts were in the install stage; machines that MAAS has begun with go on "
                 "installing; run install again to follow them",
+                stderr=True,
+            )
+
+    def _say_what_is_released(self) -> None:
+        if self.releases and os.getpid() == self.pid:
+            self._display.display(
+                "interrupted: machines that MAAS has begun with go on being released; run release again to follow them",
                 stderr=True,
             )
 

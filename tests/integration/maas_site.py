@@ -50,7 +50,7 @@ class Site:
             "profiles": f"{ROOT}/inventory/profiles",
             "ca_file": self.lab.ca,
             "ledger": "../ledger.sqlite",
-            "host_deadline": 10,
+            "host_deadline": 60,
         }
         maas = {"plugin": "maas", "url": self.lab.url, "ca_file": self.lab.ca}
         (self.inventory / "group_vars" / "all").mkdir(parents=True, exist_ok=True)

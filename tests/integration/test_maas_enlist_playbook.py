@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from maas_product_lab import ProductLab
@@ -17,14 +16,25 @@ def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProductLab
     lab.stop()
 
 
+@pytest.fixture(scope="module")
+def discovered(running_lab: ProductLab, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    site = Site(running_lab.fresh(), tmp_path_factory.mktemp("site"))
+    site.good("discover")
+    return site
+
+
 @pytest.fixture
-def site(running_lab: ProductLab, tmp_path: Path) -> Site:
-    return Site(running_lab.fresh(), tmp_path)
+def site(discovered: Site) -> Iterator[Site]:
+    """Three hosts that discover has passed, none of them in MAAS."""
+    discovered.lab.fresh()
+    hosts = [dict(host) for host in discovered.hosts]
+    yield discovered
+    discovered.hosts = hosts
+    discovered.write()
 
 
 def test_a_fleet_from_nothing_to_nothing_to_do(site: Site) -> None:
     lab = site.lab
-    site.good("discover")
     lab.reset_stats()
     screen = site.good("enlist", "--check", "--diff")
     assert "r1-n01 in MAAS: + hostname: r1-n01" in screen and "site-test" in screen
@@ -48,7 +58,6 @@ def test_a_fleet_from_nothing_to_nothing_to_do(site: Site) -> None:
 
 def test_a_host_that_moved_and_a_nic_that_was_swapped(site: Site) -> None:
     lab = site.lab
-    site.good("discover")
     site.good("enlist")
     one = lab.by_name()["r1-n01"]
     new = one["boot_interface"]["mac_address"]
@@ -78,7 +87,6 @@ def test_a_host_that_moved_and_a_nic_that_was_swapped(site: Site) -> None:
 
 def test_retired_hosts_are_listed_and_deleted_by_name_alone(site: Site) -> None:
     lab = site.lab
-    site.good("discover")
     site.good("enlist")
     with lab.client() as client:
         theirs = client.create("r1-n09", ["02:0e:00:00:00:09"], "amd64/generic")
@@ -109,7 +117,6 @@ def test_retired_hosts_are_listed_and_deleted_by_name_alone(site: Site) -> None:
 
 
 def test_a_wrong_setting_is_one_line(site: Site) -> None:
-    site.good("discover", "-l", "r1-n01")
     status, screen = site.play("enlist", "-l", "r1-n01", "-e", "enlist_adopt_deployed=maybe")
     assert status != 0
     assert "enlist_adopt_deployed is 'maybe'; it must be true or false" in screen
@@ -117,7 +124,6 @@ def test_a_wrong_setting_is_one_line(site: Site) -> None:
 
 def test_maas_gone_in_the_middle(site: Site) -> None:
     lab = site.lab
-    site.good("discover")
     lab.fault("failing", method="POST", op="", count=3, status=503, when="after")
     status, _screen = site.play("enlist")
     assert status == 0 or site.findings("r1-n01") or site.findings("r1-n02")

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from maas_product_lab import ROOT, ProductLab
@@ -25,21 +24,31 @@ def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProductLab
     lab.stop()
 
 
-@pytest.fixture
-def site(running_lab: ProductLab, tmp_path: Path) -> Site:
-    """Three hosts of the fleet, enlisted, two of them installed and ready."""
-    lab = running_lab.fresh()
-    site = Site(lab, tmp_path)
+@pytest.fixture(scope="module")
+def enlisted(running_lab: ProductLab, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    site = Site(running_lab, tmp_path_factory.mktemp("site"))
     site.good("discover")
     site.good("enlist")
-    ids = {name: machine["system_id"] for name, machine in lab.by_name().items() if name != "r1-n03"}
+    return site
+
+
+@pytest.fixture
+def site(enlisted: Site) -> Site:
+    """Three hosts of the fleet, enlisted, two of them installed and ready."""
+    lab = enlisted.lab
+    machines = lab.by_name()
+    for machine in machines.values():
+        if machine["locked"]:
+            assert lab.op(machine["system_id"], "unlock").ok
+    ids = {name: machine["system_id"] for name, machine in machines.items() if name != "r1-n03"}
     with lab.client() as client:
         assert {r.status for r in install(client, lab.wanted(ids), lab.options()).values()} == {"deployed"}
-    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    ledger = Ledger(f"sqlite:///{enlisted.folder / 'ledger.sqlite'}")
     for name in ids:
         for stage in ("install", "configure", "smoke"):
             ledger.end_stage(stage, name, [Finding(stage, "ok", stage)])
-    return site
+    lab.reset_stats()
+    return enlisted
 
 
 def test_one_host_then_a_rack_then_nothing(site: Site) -> None:
@@ -103,7 +112,7 @@ def test_stopped_with_ctrl_c_it_says_what_goes_on(site: Site) -> None:
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
         screen, _ = process.communicate(timeout=60)
-    assert "go on being released in MAAS; run release again to follow them" in screen, screen
+    assert "go on being released; run release again to follow them" in screen, screen
     screen = site.good("release", "-l", "rack_r1", "-e", "confirm=true")
     assert {m["status_name"] for m in lab.by_name().values()} == {"Ready", "New"}
     assert set(site.states().values()) == {"enlisted"}
