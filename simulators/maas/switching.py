@@ -32,8 +32,9 @@ class Switching:
 
     async def _power_on(self, machine: Machine, job: dict[str, Any]) -> None:
         if machine["power_type"] not in ("redfish",):
-            # MAAS cannot switch this machine; somebody else may.
-            job["phase"] = "wait_pxe"
+            # MAAS cannot switch this machine; somebody else may, and may have been faster.
+            if job["phase"] == "power":
+                job["phase"] = "wait_pxe"
             return
         error: PowerError | None = None
         for attempt in range(self.settings.power_attempts):

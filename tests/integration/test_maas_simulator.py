@@ -402,6 +402,8 @@ def test_from_an_unknown_mac_to_deployed_and_back(lab: Lab) -> None:
     assert machine["ip_addresses"] == ["10.31.0.11"]
     assert (machine["osystem"], machine["distro_series"]) == ("custom", "bookworm")
     disk = {"hostname": "n1", "address": "10.31.0.11", "image": "bookworm", "user_data": "#cloud-config\nusers: []\n"}
+    root = lab.bmcs.machines["n1"]["disk"].pop("root")
+    assert root["serial"] == machine["boot_disk"]["serial"]
     assert lab.bmcs.machines["n1"]["disk"] == disk
     assert lab.bmcs.machines["n1"]["pxe"] == ["enlist", "commission", "install"]
     assert lab.get(f"machines/{system_id}/", op="query_power_state") == {"state": "on"}
@@ -439,11 +441,12 @@ def test_deployed_is_noticed_when_the_new_system_boots_from_its_disk(lab: Lab) -
 
 def test_a_power_on_by_somebody_else_counts(lab: Lab) -> None:
     """MAAS cannot power the machine (manual): what matters is that it boots from the network."""
+    lab.bmcs.requests.clear()
     system_id = lab.create("n3", power_type="manual", power_parameters_skip_check="true").json()["system_id"]
     assert lab.op(system_id, "commission").status_code == 200
     lab.bmcs.press_power("n3")
     lab.wait(system_id, "Ready")
-    assert lab.bmcs.requests == [] or all(name != "n3" for name, _, _ in lab.bmcs.requests[-1:])
+    assert not [path for name, method, path in lab.bmcs.requests if (name, method) == ("n3", "PATCH")]
 
 
 def test_a_known_bmc_that_fails_fails_the_operation(lab: Lab) -> None:
@@ -644,12 +647,12 @@ def test_statistics_and_faults(lab: Lab) -> None:
     assert time.monotonic() - start > 0.3
     stats = lab.admin("GET", "/stats").json()
     assert (stats["writes"], stats["requests"]["POST mark_broken"]) == (2, 1)
-    assert stats["last"][1] == {
+    assert stats["last"][1].items() >= {
         "method": "POST",
         "path": f"/MAAS/api/2.0/machines/{system_id}/",
         "op": "mark_broken",
         "status": 502,
-    }
+    }.items()
     assert PASSWORD not in json.dumps(stats)
     assert lab.admin("PUT", "/faults/magic").status_code == 404
     assert lab.admin("POST", "/pxe", {"mac": "zz"}).status_code == 400
@@ -681,7 +684,7 @@ def test_killed_in_the_middle_it_goes_on(lab: Lab) -> None:
                 return False
         return True
 
-    wait_for(all_there)
+    wait_for(all_there, 30)
     addresses = {lab.machine(ids[name])["ip_addresses"][0] for name in ("n1", "n2", "n3")}
     assert addresses == {lab.bmcs.machines[name]["disk"]["address"] for name in ("n1", "n2", "n3")}
     assert len(addresses) == 3
