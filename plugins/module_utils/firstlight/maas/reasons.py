@@ -291,9 +291,10 @@ def _since_start(phase: str, events: Sequence[dict[str, Any]]) -> list[dict[str,
     for event in events:
         if not isinstance(event, dict):
             continue
-        if event.get("type") == _STARTED.get(phase):
+        kind = str(event.get("type"))
+        if kind == _STARTED.get(phase):
             return recent
-        recent.append(event)
+        recent.append({**event, "type": kind})
     return recent
 
 
