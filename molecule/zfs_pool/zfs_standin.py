@@ -7,6 +7,7 @@ Called as ``zfs_standin.py``: ``reset``, ``pull SERIAL``, ``add SERIAL [TYPE LAB
 """
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -32,7 +33,9 @@ def by_id(one):
 
 
 def save(state):
-    STATE.write_text(json.dumps(state))
+    new = STATE.with_suffix(f".{os.getpid()}")
+    new.write_text(json.dumps(state))
+    new.replace(STATE)  # others read it meanwhile
     links = DEV / "disk/by-id"
     links.mkdir(parents=True, exist_ok=True)
     for old in [*links.glob("nvme-Stand_in_*"), *DEV.glob("nvme*n1*"), *DEV.glob("vda*")]:
@@ -165,7 +168,11 @@ def zpool(state, arguments):
             show(state, n, p, "-L" in rest, False, "-g" in rest) for n, p in sorted(pools.items()) if p["imported"]
         ]
         print("\n".join(shown) or "no pools available")
-    elif verb == "import":
+        return 0
+    if verb == "list":
+        print("\n".join(f"{name}\t7" for name, pool in pools.items() if pool["imported"]))
+        return 0
+    if verb == "import":
         away = {n: p for n, p in pools.items() if not p["imported"]}
         wanted = [a for a in rest if a.isdigit() or a in away]
         if not wanted:
@@ -181,6 +188,7 @@ def zpool(state, arguments):
     elif verb == "get":
         for key, value in pools[rest[-1]]["properties"].items():
             print(rest[-1], key, value, sep="\t")
+        return 0
     elif verb == "set":
         pools[rest[1]]["properties"].update([rest[0].split("=", 1)])
     elif verb == "replace":
@@ -227,10 +235,14 @@ def zfs(state, arguments):
     verb, rest = arguments[0], arguments[1:]
     pool = state["pools"][rest[-1].split("/")[0]]
     if verb == "get":
+        if "value" in rest:  # -o value PROPERTY POOL
+            print(pool["datasets"][rest[-1]].get(rest[-2], "-"))
+            return 0
         for name, values in pool["datasets"].items():
             for key, value in values.items():
                 print(name, key, value, sep="\t")
-    elif verb == "set":
+        return 0
+    if verb == "set":
         pool["datasets"][rest[-1]].update(word.split("=", 1) for word in rest[:-1])
     elif verb == "create":
         parts = rest[-1].split("/")
