@@ -141,6 +141,8 @@ def _bootstrap(root: Path, suite: str, lines: list[str]) -> None:
         f'printf "{modules}\\n" > "$1/usr/share/initramfs-tools/modules.d/firstlight"'
     )
     command = [
+        # its mounts of /proc, /sys and /dev are nobody else's, and end with it, however it ends
+        "unshare", "--mount", "--propagation", "private",
         "mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}",
         "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("man", "doc", "locale")),
