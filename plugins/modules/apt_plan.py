@@ -52,7 +52,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 specs:
-  description: Those of O(packages) that are not there as wanted.
+  description:
+    - Those of O(packages) that are not there as wanted, and what of O(family) has to change with them, by its version.
+      apt moves a held package only when it is named.
   returned: success
   type: list
   sample: ["nvidia-open=580.*"]
@@ -112,7 +114,8 @@ def main():
     specs = aptplan.missing(packages, versions)
     plan = aptplan.Plan()
     if specs:
-        options = ["--simulate", "--yes", "--no-install-recommends", "--allow-change-held-packages"]
+        # what of the family is held has to move with the rest; the holds of others are watched over below
+        options = ["--simulate", "--yes", "--no-install-recommends", "--allow-change-held-packages", "--ignore-hold"]
         argv = ["apt-get", *options, "--allow-downgrades", "-o", "Debug::NoLocking=1", "install", "--", *specs]
         output = read(module, argv)
         if output.code:
@@ -125,7 +128,7 @@ def main():
         module.fail_json(msg=f"refused: installing {' '.join(specs or packages)} {'; '.join(said[:10])}{more}")
     module.exit_json(
         changed=False,
-        specs=specs,
+        specs=aptplan.complete(specs, plan, family),
         changes={c.name: f"{c.old} -> {c.new}" if c.old else c.new for c in plan.changes},
         removals=plan.removals,
         installed=installed,

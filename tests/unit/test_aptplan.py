@@ -135,6 +135,11 @@ def test_what_is_missing():
     assert aptplan.missing(["nvidia-open=570.*", "nvidia-imex"], installed) == ["nvidia-open=570.*", "nvidia-imex"]
 
 
+def test_what_is_held_and_has_to_move_along_is_named():
+    plan = aptplan.parse_simulation(SIMULATED)
+    assert aptplan.complete(["nvidia-open=580.*"], plan, FAMILY) == ["nvidia-open=580.*", "libnvidia-ml1=580.95.05-1"]
+
+
 def test_only_what_is_installed_counts():
     text = "installed|nvidia-open|580-1\nconfig-files|nvidia-smi|535\nnot-installed|libcuda1|\nnonsense\n"
     assert aptplan.parse_installed(text) == {"nvidia-open": "580-1"}

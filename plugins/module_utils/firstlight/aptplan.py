@@ -176,6 +176,13 @@ def missing(specs: Iterable[str], installed: Dict[str, str]) -> List[str]:
     return wanted
 
 
+def complete(specs: Sequence[str], plan: Plan, family: Sequence[str]) -> List[str]:
+    """specs, and by name and version each package of the family that is there and has to change with them."""
+    named = {spec.partition("=")[0] for spec in specs}
+    also = [f"{c.name}={c.new}" for c in plan.changes if c.old and c.name not in named and matches(c.name, family)]
+    return [*specs, *also]
+
+
 def parse_installed(text: str) -> Dict[str, str]:
     """Version by name of what is installed, from dpkg-query's ``${db:Status-Status}|${Package}|${Version}`` by line."""
     found: Dict[str, str] = {}
