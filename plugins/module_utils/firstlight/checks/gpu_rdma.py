@@ -38,7 +38,14 @@ _REFUSED = re.compile(r"nvidia_peermem: .*(unknown symbol|disagrees about versio
 def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
     if mode(profile, expect) == "" and not asked(expect, NAME):
         return {}
-    return {"files": _FILES, "symbol": _SYMBOL, "config": _CONFIG, "log": _LOG, "memlock": _MEMLOCK, "container": _CONTAINER}
+    return {
+        "files": _FILES,
+        "symbol": _SYMBOL,
+        "config": _CONFIG,
+        "log": _LOG,
+        "memlock": _MEMLOCK,
+        "container": _CONTAINER,
+    }
 
 
 def mode(profile: Profile, expect: Expect) -> str:
