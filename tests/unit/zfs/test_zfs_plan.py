@@ -128,7 +128,7 @@ def test_shapes_use_every_drive(count, level, width):
         assume(False)
     assert groups * each + spares == count
     assert each >= LEAST[level]
-    assert spares < groups
+    assert spares < (each if level == "mirror" else groups)
     assert level in ("stripe", "mirror") or each <= max(width, LEAST[level]) or groups == 1
 
 
