@@ -25,6 +25,11 @@ COMMISSION_SECONDS, DEPLOY_SECONDS, POLL_SECONDS = 6.0, 10.0, 3.0
 NEVER: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("no_link", "bmc", ("install.no_link",)),
     ("unreachable", "bmc", ("install.power_failed",)),
+    ("no_dhcp", "maas", ("install.no_dhcp",)),
+    ("no_kernel", "maas", ("install.no_kernel",)),
+    ("clock", "maas", ("install.clock",)),
+    ("disk_write", "maas", ("install.disk_write",)),
+    ("curtin", "maas", ("install.curtin_failed",)),
 )
 
 
@@ -32,13 +37,16 @@ def never(number: int) -> tuple[str, str, tuple[str, ...]] | None:
     return NEVER[(number // 20) % len(NEVER)] if number % 20 == 0 else None
 
 
-def options() -> dict[str, Any]:
+def options(folder: Path) -> dict[str, Any]:
     return {
         "max_parallel": AT_ONCE,
         "distro_series": "bookworm",
         "poll_seconds": POLL_SECONDS,
-        "commission_minutes": 1.0,
-        "deploy_minutes": 1.0,
+        "commission_minutes": 2.0,
+        "deploy_minutes": 2.0,
+        "pxe_minutes": 0.5,
+        "stall_minutes": 0.5,
+        "console_log": str(folder / "console" / "{name}.log"),
     }
 
 
@@ -79,7 +87,7 @@ def break_some(fleet: Fleet) -> dict[str, tuple[str, ...]]:
 def install(fleet: Fleet, region: bench_region.Region, table: Table, expected: dict[str, tuple[str, ...]]) -> float:
     """Install all; returns when the last good one was there, in seconds."""
     region.counted()
-    found = measure("run_install.py", fleet, options=options())
+    found = measure("run_install.py", fleet, options=options(fleet.folder))
     reads, writes = region.counted()
     what = found.result
     share = found.cpu / found.wall

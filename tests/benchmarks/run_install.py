@@ -9,17 +9,23 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bench_fleet import Stopwatch
+from bench_fleet import PASSWORD, USER, Stopwatch, Target, address
 from bench_region import API, KEY
 
 from firstlight.findings import blocking
 from firstlight.maas.client import MaasClient
 from firstlight.maas.disks import OsDisk
 from firstlight.maas.install import InstallOptions, Progress, Wanted, install
+from firstlight.maas.power import RedfishPower
 
 order = json.load(sys.stdin)
 client = MaasClient(f"https://{API}/MAAS", KEY, order["ca_file"])
 machines = client.machines()
+targets = {
+    m["hostname"]: Target(m["hostname"], address(int(m["hostname"][1:])), order["port"], USER, PASSWORD)
+    for m in machines
+}
+power = RedfishPower(targets, order["ca_file"], dict.fromkeys(targets, "NIC.Embedded.1-1-1"))
 wanted = [Wanted(m["hostname"], m["system_id"], OsDisk(model="BOSS"), rack="r1") for m in machines]
 watch = Stopwatch()
 started = time.monotonic()
@@ -40,7 +46,7 @@ def on_progress(progress: Progress) -> None:
     seen["done"] = done
 
 
-results = install(client, wanted, InstallOptions(**order["options"]), on_progress)
+results = install(client, wanted, InstallOptions(**order["options"]), on_progress, power=power)
 taken = watch.read()
 causes = {name: [f.symptom for f in blocking(r.findings)] for name, r in results.items() if blocking(r.findings)}
 quarter = max(1, len(memory) // 4)
