@@ -95,7 +95,9 @@ def command(server: Server, boot: int, firmware: str, sources: list[str], accele
         "-uuid", server.hardware.uuid,
         "-smbios", f"type=1,manufacturer=Dell Inc.,product={MODEL},serial={server.hardware.service_tag}",
         "-serial", f"file:{folder / f'serial-{boot}.log'}",
+        # a monitor serves one client at a time, and the first is watched until the end
         "-qmp", f"unix:{folder / 'qmp.sock'},server=on,wait=off",
+        "-qmp", f"unix:{folder / 'button.sock'},server=on,wait=off",
         # a reset or a power-off of the guest stops the machine and is told; the BMC decides what comes then
         "-action", "reboot=shutdown,shutdown=pause",
     ]  # fmt: skip

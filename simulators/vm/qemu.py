@@ -28,9 +28,10 @@ STOP_SECONDS = 10
 class Qmp:
     """QEMU's monitor. The answers to commands, and the events between them."""
 
-    def __init__(self, path: Path) -> None:
-        """Connect; OSError when nobody listens."""
+    def __init__(self, path: Path, patience: float | None = None) -> None:
+        """Connect; OSError when nobody listens, or nothing is said for so many seconds."""
         self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(patience)
         try:
             self._socket.connect(os.path.relpath(path))  # the name of a socket has a short limit
             self._stream = self._socket.makefile("rw")
@@ -89,7 +90,8 @@ def switch_on(lab_dir: Path, lab: Lab, name: str, firmware: str, sources: list[s
     words = [sys.executable, "-m", "simulators.vm", "--lab-dir", str(lab_dir), "watch", name, firmware, *sources]
     log = lab_dir / "log" / f"{name}.qemu.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    (server.folder / "qmp.sock").unlink(missing_ok=True)
+    for name_of_socket in ("qmp.sock", "button.sock"):
+        (server.folder / name_of_socket).unlink(missing_ok=True)
     with log.open("ab") as stream:
         watcher = subprocess.Popen(words, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
                                    start_new_session=True)  # fmt: skip
@@ -118,7 +120,7 @@ def switch_off(lab_dir: Path, lab: Lab, name: str) -> str:
 
 def press(lab_dir: Path, lab: Lab, name: str) -> str:
     """Press the power button for a moment: the system on the machine shuts down when it wants to."""
-    qmp = Qmp(vm.Server.of(lab_dir, lab, name).folder / "qmp.sock")
+    qmp = Qmp(vm.Server.of(lab_dir, lab, name).folder / "button.sock", patience=START_SECONDS)
     try:
         qmp.call("system_powerdown")
     finally:

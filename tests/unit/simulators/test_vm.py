@@ -46,6 +46,12 @@ def test_the_firmware_tries_what_the_bmc_wants(server: vm.Server, firmware: str,
     assert only_disk.count("bootindex") == 1
 
 
+def test_the_power_button_has_a_monitor_of_its_own(server: vm.Server) -> None:
+    words = vm.command(server, 1, "bios", ["disk"], "tcg")
+    monitors = [words[at + 1] for at, word in enumerate(words) if word == "-qmp"]
+    assert [Path(m.split(":")[1].split(",")[0]).name for m in monitors] == ["qmp.sock", "button.sock"]
+
+
 def test_where_a_drive_holds_data(tmp_path: Path) -> None:
     path = tmp_path / "drive.raw"
     with path.open("wb") as stream:
