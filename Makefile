@@ -62,8 +62,9 @@ test-vm: setup  ## a QEMU machine installed through a real network boot, BIOS an
 	@scripts/system-packages --vm
 	$(PYTEST) tests/vm
 
-bench: setup  ## how fast 500 simulated BMCs are discovered, beside other ways; takes minutes, tests nothing
+bench: setup  ## what 500 simulated BMCs and 511 installations cost, beside other ways; takes 20 minutes, tests nothing
 	@$(BIN)/python tests/benchmarks/bmc_discovery.py
+	@$(BIN)/python tests/benchmarks/maas_fleet.py
 
 clean: lab-down  ## remove the lab, the venv, caches and reports
 	rm -rf .lab .venv .cache .ansible .mypy_cache .pytest_cache .ruff_cache .hypothesis reports

@@ -20,7 +20,7 @@ from bench_fleet import Fleet, measure
 from bmc_discovery import Table, machine
 
 AT_ONCE = 64
-COMMISSION_SECONDS, DEPLOY_SECONDS, POLL_SECONDS = 6.0, 10.0, 3.0
+COMMISSION_SECONDS, DEPLOY_SECONDS, POLL_SECONDS = 6.0, 10.0, 5.0
 # Of every twenty machines the last never comes, in one of these ways: fault, whose it is, symptoms that name it.
 NEVER: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("no_link", "bmc", ("install.no_link",)),
