@@ -183,7 +183,12 @@ class Lifecycle(Switching):
             await self._commissioned(machine, job)
 
     async def _commissioned(self, machine: Machine, job: dict[str, Any]) -> None:
-        if self.settings.machine_name(machine):
+        name = self.settings.machine_name(machine)
+        if name and self._lab_state(name).get("last_boot") == "disk":
+            # Somebody restarted it meanwhile: the commissioning system is gone, and reports nothing any more.
+            job["phase"] = "wait_pxe"
+            return
+        if name:
             try:
                 async with self.inside(machine) as bmc:
                     system = await bmc.system()
