@@ -647,12 +647,15 @@ def test_statistics_and_faults(lab: Lab) -> None:
     assert time.monotonic() - start > 0.3
     stats = lab.admin("GET", "/stats").json()
     assert (stats["writes"], stats["requests"]["POST mark_broken"]) == (2, 1)
-    assert stats["last"][1].items() >= {
-        "method": "POST",
-        "path": f"/MAAS/api/2.0/machines/{system_id}/",
-        "op": "mark_broken",
-        "status": 502,
-    }.items()
+    assert (
+        stats["last"][1].items()
+        >= {
+            "method": "POST",
+            "path": f"/MAAS/api/2.0/machines/{system_id}/",
+            "op": "mark_broken",
+            "status": 502,
+        }.items()
+    )
     assert PASSWORD not in json.dumps(stats)
     assert lab.admin("PUT", "/faults/magic").status_code == 404
     assert lab.admin("POST", "/pxe", {"mac": "zz"}).status_code == 400

@@ -23,8 +23,9 @@ CLEANER = "systemd-tmpfiles-clean.timer"
 _MANAGER = Command(("systemctl", "show", "--property=DefaultLimitNOFILE,DefaultLimitMEMLOCK"), limit=8.0)
 _TIMER = Command(("systemctl", "show", "--property=ActiveState,LoadState", CLEANER), limit=8.0)
 # what systemd-detect-virt calls them
-CONTAINERS = ("container-other", "docker", "lxc", "lxc-libvirt", "openvz", "podman", "pouch", "proot", "rkt")
-CONTAINERS += ("systemd-nspawn", "wsl")
+CONTAINERS = frozenset(
+    "container-other docker lxc lxc-libvirt openvz podman pouch proot rkt systemd-nspawn wsl".split()
+)
 _KEY = re.compile(r"^[A-Za-z0-9_]+([./][A-Za-z0-9_*-]+)+$")
 
 
