@@ -24,7 +24,19 @@ _MANAGER = Command(("systemctl", "show", "--property=DefaultLimitNOFILE,DefaultL
 _TIMER = Command(("systemctl", "show", "--property=ActiveState,LoadState", CLEANER), limit=8.0)
 # what systemd-detect-virt calls them
 CONTAINERS = frozenset(
-    "container-other docker lxc lxc-libvirt openvz podman pouch proot rkt systemd-nspawn wsl".split()
+    [
+        "container-other",
+        "docker",
+        "lxc",
+        "lxc-libvirt",
+        "openvz",
+        "podman",
+        "pouch",
+        "proot",
+        "rkt",
+        "systemd-nspawn",
+        "wsl",
+    ]
 )
 _KEY = re.compile(r"^[A-Za-z0-9_]+([./][A-Za-z0-9_*-]+)+$")
 
