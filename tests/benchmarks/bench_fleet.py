@@ -52,6 +52,24 @@ def fault_of(number: int) -> str:
     return BROKEN[(number // 10) % len(BROKEN)][0] if number % 10 == 0 else ""
 
 
+def start_simulator(name: str, folder: Path) -> subprocess.Popen[str]:
+    """A simulator (bmc, maas) of the lab in this folder, once it says that it is ready; its log is NAME.log there."""
+    log_file = folder / f"{name}.log"
+    with log_file.open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"simulators.{name}", "--lab-dir", str(folder)],
+            cwd=PROJECT,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert process.stdout is not None
+    if "ready" not in process.stdout.readline():
+        process.kill()
+        raise SystemExit(f"the simulator does not start:\n{log_file.read_text()}")
+    return process
+
+
 class BlackHole:
     """An address that answers no TCP connection: its queue of connections is full, so the kernel drops the rest."""
 
@@ -110,17 +128,7 @@ class Fleet:
         lab_files.write_json(self.folder / "lab.json", {"bmc": bmc, "machines": machines, **region})
         for state in self.folder.glob("machines/*/bmc.json"):
             state.unlink()  # what an earlier start of this fleet left: its faults
-        with (self.folder / "bmc.log").open("w") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "simulators.bmc", "--lab-dir", str(self.folder)],
-                cwd=PROJECT,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        assert self._process.stdout is not None
-        if "ready" not in self._process.stdout.readline():
-            raise SystemExit(f"the simulator does not start:\n{(self.folder / 'bmc.log').read_text()}")
+        self._process = start_simulator("bmc", self.folder)
 
     def stop(self) -> None:
         for hole in self._holes:

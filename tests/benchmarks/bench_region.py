@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import requests
-from bench_fleet import PROJECT, Fleet
+from bench_fleet import Fleet, start_simulator
 
 KEY = "bench-consumer:bench-token:bench-secret"
 API, ADMIN = "127.47.0.2:5443", "127.47.0.2:5450"
@@ -40,18 +38,7 @@ class Region:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        log_file = self.fleet.folder / "maas.log"
-        with log_file.open("w") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "simulators.maas", "--lab-dir", str(self.fleet.folder)],
-                cwd=PROJECT,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        assert self._process.stdout is not None
-        if "ready" not in self._process.stdout.readline():
-            raise SystemExit(f"the simulator does not start:\n{Path(log_file).read_text()}")
+        self._process = start_simulator("maas", self.fleet.folder)
 
     def stop(self) -> None:
         if self._process:
