@@ -16,6 +16,8 @@ import yaml
 
 from .conftest import Run, wait_for
 
+pytestmark = pytest.mark.timeout(1200)  # the first one builds the image and brings the lab up
+
 GOOD = ["r1-n01", "r1-n02", "r2-n01", "r2-n02"]
 NO_GPU, NO_LOGIN = "r1-n03", "r2-n03"
 SCREENS: list[str] = []

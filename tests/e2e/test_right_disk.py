@@ -9,6 +9,8 @@ import pytest
 
 from .conftest import Lab
 
+pytestmark = pytest.mark.timeout(1200)
+
 KEPT, WRITTEN = "r1-n01", "r2-n01"  # a data drive in use that stays as it is; one that the installer writes to
 
 

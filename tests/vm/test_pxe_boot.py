@@ -18,6 +18,8 @@ from vm_lab import ADDRESS, NAME, VmLab, content
 from simulators.vm import image, qemu
 
 STAGES = ("validate", "discover", "enlist", "install")
+pytestmark = pytest.mark.timeout(7200)  # an emulated machine on a busy one
+
 PATIENCE = 1800  # seconds; an emulated machine on a busy one takes its time
 # what the host itself says of the drive that its root file system is on
 WHERE = "set -e; part=$(findmnt -no SOURCE /); disk=/sys/class/block/$(basename $part)/..; echo $(basename $(realpath $disk)) $(cat $disk/device/serial)"  # noqa: E501
