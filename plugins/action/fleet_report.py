@@ -14,7 +14,7 @@ class ActionModule(FleetAction):
     def work(self) -> dict[str, Any]:
         built = write_report(self.ledger, self.variables, self.run_hosts(), check=self.check)
         width = max(120, shutil.get_terminal_size((150, 24)).columns)
-        self._display.display(report.text(built, width=width, colour=sys.stdout.isatty()))
+        self.tell(report.text(built, width=width, colour=sys.stdout.isatty()))
         return {
             "msg": report.summary(built),
             "policy": built["policy"],

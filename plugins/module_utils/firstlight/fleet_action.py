@@ -24,6 +24,7 @@ from .findings import Finding, blocking
 from .ledger.store import Ledger
 from .maas.client import MaasClient
 from .maas.hostkeys import KnownHosts
+from .signals import PutOff
 from .sitefiles import PlannedHost
 from .stages import Admission, admit
 
@@ -86,12 +87,14 @@ class FleetAction(ActionBase):
     _supports_diff = True
     REPORTS = True  # writes the report at its end
     _credentials: Credentials | None = None
+    _signals = PutOff()
 
     def work(self) -> dict[str, Any]:
         raise NotImplementedError
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
+        self._signals.install()
         self.variables = task_vars or {}
         self.check = bool(self._task.check_mode)
         self.hosts: list[str] = plain(list(self.variables.get("ansible_play_hosts", [])))
@@ -173,7 +176,8 @@ class FleetAction(ActionBase):
 
     def tell(self, line: str) -> None:
         """One line of progress on the screen."""
-        self._display.display(line)
+        with self._signals:
+            self._display.display(line)
 
     def planned(self, name: str) -> PlannedHost:
         """The host as the fleet file has it."""
@@ -186,7 +190,7 @@ class FleetAction(ActionBase):
         if admission.left_out:
             reasons = Counter(admission.left_out.values())
             said = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-            self._display.display(f"{stage}: {len(admission.admitted)} hosts go in; left out: {said}")
+            self.tell(f"{stage}: {len(admission.admitted)} hosts go in; left out: {said}")
         return admission
 
     def close_stage(self, stage: str, findings: Mapping[str, list[Finding]], seconds: Mapping[str, float]) -> str:
@@ -199,7 +203,7 @@ class FleetAction(ActionBase):
         line = f"{stage}: {passed} of {len(findings)} passed"
         if symptoms:
             line += "; " + ", ".join(f"{count} {symptom}" for symptom, count in symptoms.most_common())
-        self._display.display(line)
+        self.tell(line)
         return line
 
     def run_hosts(self) -> list[str]:
