@@ -273,3 +273,14 @@ def test_down_leaves_nothing_behind(lab: Lab) -> None:
     assert lab.containers() == []
     assert podman("network", "exists", f"firstlight-lab-{BLOCK}").returncode == 1
     assert "there is none" in Lab(lab.folder.parent / "nowhere").run("down").stdout
+
+
+def test_the_engine_is_not_ended_while_another_lab_waits_for_its_servers() -> None:
+    """A lab between its start and its first installation has no container yet, only its network."""
+    network = f"firstlight-lab-{BLOCK}"
+    podman("network", "create", "--disable-dns", "--subnet", f"10.{BLOCK}.0.0/24", network)
+    try:
+        subprocess.run([PROJECT / "scripts" / "container-engine", "down", "--if-unused"], check=True, capture_output=True, timeout=120)
+        assert podman("network", "exists", network).returncode == 0
+    finally:
+        podman("network", "rm", "-f", network)
