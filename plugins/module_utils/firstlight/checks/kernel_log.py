@@ -1,121 +1,226 @@
-"""GPU and NVSwitch errors (Xid, SXid) in the kernel log since boot.
+"""What the kernel log says since boot, or since a moment that the site gives (``expect.kernel_log``).
 
-Reads dmesg, and the journal's kernel lines, which a full ring buffer does not lose. Not required: an unprivileged
-container may read neither, and says so as ``warn``; on a host where root may, every line counts.
-An empty kernel log is not a clean one: a kernel that booted has said something.
+Two checks: ``kernel_xid``, errors of GPUs and NVSwitches (see ``xid``); ``kernel_log``, all other lines (see
+``kernel_log_rules``, and ``kernel_log_site`` for what a site adds): the bad ones are findings, the harmless ones are
+passed over, and the rest at warning or worse is counted as new.
+
+Reads dmesg, and the journal's kernel lines, which a full ring buffer does not lose; both hold the same, so the longer
+count is the true one. Not required: an unprivileged container may read neither, and says so as ``warn``; on a host
+where root may, every line counts. An empty kernel log is not a clean one: a kernel that booted has said something.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Tuple
+import time
+from typing import Dict, Iterable, List, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
-from .capture import Command, Source
-from .engine import Captured, Check, Expect, not_known, ok, unreadable
+from . import xid
+from .capture import Command, Output, Source
+from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
+from .kernel_log_lines import WARNING, Line, parse
+from .kernel_log_rules import COMPANIONS, DUMP_LINES, DUMPS, HARMLESS, RULES, XID, Rule
+from .kernel_log_site import KEY, LOOKED_AT, Site, read_site
 
-NAME = "kernel_xid"
+XIDS, LOG = "kernel_xid", "kernel_log"
 _BYTES = 8 * 1024 * 1024
-_DMESG = Command(("dmesg",), max_bytes=_BYTES, keep="tail")
-_JOURNAL = Command(
-    ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short", "-n", "50000"), max_bytes=_BYTES, keep="tail"
-)
+_DMESG = Command(("dmesg", "-x", "--time-format", "iso"), max_bytes=_BYTES, keep="tail")
+_KERNEL = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-unix")
+_JOURNAL = Command((*_KERNEL, "-n", "50000"), max_bytes=_BYTES, keep="tail")
+# the journal's lines of this kind do not say how severe they are: these are warnings or worse
+_WARNINGS = Command((*_KERNEL, "-p", "warning", "-n", "20000"), max_bytes=_BYTES, keep="tail")
 
-_XID = re.compile(r"NVRM: Xid \(([^)]{1,80})\): (\d{1,6})\b(.*)")
-_SXID = re.compile(r"nvidia-nvswitch(\d{1,4}): SXid \(([^)]{1,80})\): (\d{1,6}),(.*)")
-_FALLEN = re.compile(r"NVRM: GPU (?:at )?(?:PCI:)?([0-9a-fA-F:.]{5,20}): GPU has fallen off the bus")
+_SITE_SECONDS = 3.0  # for a site's patterns, all lines together
+_KINDS_MAX = 2000
+_KINDS_SHOWN = 4
+_VARIABLE = re.compile(r"0x[0-9a-fA-F]{1,16}|\b[0-9a-f]{4,16}(?=[:.\]]| |$)|\d{1,20}")
 
-# Usually the application's doing, or a notice: worth a look, no reason against the host.
-_APPLICATION = {13: "graphics exception", 31: "memory page fault", 43: "channel stopped", 45: "channel preempted"}
-_NOTICE = {63: "row remapping recorded", 94: "contained ECC error", 154: "recovery action changed"}
-# number: (meaning, action); what is in no table is a failure that a person must look at
-_HARDWARE: Dict[int, Tuple[str, str]] = {
-    48: ("double-bit ECC error", "reboot"),
-    61: ("microcontroller breakpoint", "reboot"),
-    62: ("microcontroller halt", "reboot"),
-    64: ("row remapping failed", "replace"),
-    74: ("NVLink error", "reboot"),
-    79: ("GPU has fallen off the bus", "power_cycle"),
-    92: ("high rate of single-bit ECC errors", "escalate"),
-    95: ("uncontained ECC error", "reboot"),
-    119: ("GSP does not answer", "reboot"),
-    120: ("GSP error", "reboot"),
-    140: ("unrecovered ECC error", "reboot"),
-}
+_WORDS = tuple((rule.word, rule) for rule in RULES)
+
+Counts = Dict[Tuple[Rule, str], int]
 
 
-def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
+class Seen:
+    """What one log held. counts, first: by rule and place. kinds: new lines by their text without numbers."""
+
+    def __init__(self) -> None:
+        self.counts: Counts = {}
+        self.first: Dict[Tuple[Rule, str], str] = {}
+        self.kinds: Dict[str, int] = {}
+        self.example: Dict[str, Line] = {}
+        self.lines = self.known = 0
+
+    def add(self, rule: Rule, place: str, text: str) -> None:
+        key = (rule, place)
+        self.counts[key] = self.counts.get(key, 0) + 1
+        self.first.setdefault(key, text)
+
+    def add_new(self, line: Line) -> None:
+        kind = _VARIABLE.sub("#", line.text)[:200]
+        if kind not in self.kinds and len(self.kinds) >= _KINDS_MAX:
+            kind = "..."
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        self.example.setdefault(kind, line)
+
+
+class TooSlow(Exception):
+    """A site's patterns took longer than all checks together may."""
+
+
+def xid_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
     return {"dmesg": _DMESG, "journal": _JOURNAL} if profile.count("gpus") else {}
 
 
-def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
-    readable = [o for o in (captured["dmesg"], captured["journal"]) if not o.problem and not o.code and o.text.strip()]
+def judge_xids(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
+    try:
+        since = read_site(expect).since
+    except ValueError as error:
+        return [_wrong_setting(XIDS, error)]
+    readable = _readable(captured, ("dmesg", "journal"))
     if not readable:
-        dmesg = captured["dmesg"]
-        if dmesg.problem or dmesg.code:
-            return not_known(NAME, dmesg, "dmesg")
-        return unreadable(NAME, dmesg.text, "dmesg")
-    counts: Dict[Tuple[str, str, int], int] = {}
-    first: Dict[Tuple[str, str, int], str] = {}
-    for output in readable:
-        here: Dict[Tuple[str, str, int], int] = {}
-        for key, line in _events(output.text):
-            here[key] = here.get(key, 0) + 1
-            first.setdefault(key, line)
-        for key, count in here.items():  # the two logs hold the same lines: the longer count is the true one
+        return _not_readable(XIDS, captured["dmesg"])
+    logs, broken = [], []
+    for output in readable.values():
+        events, odd = xid.parse(line.text for line in parse(output.text, since, words=xid.WORDS) if line.kernel)
+        logs.append(events)
+        broken += odd
+    findings = xid.judge(XIDS, logs)
+    if broken:
+        findings.append(unknown(XIDS, "unreadable", f"{len(broken)} lines not understood, first: {broken[0]}"))
+    return findings or ok(XIDS, f"no Xid in the kernel log{_scope(since, readable)}")
+
+
+def log_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
+    return {"dmesg": _DMESG, "journal": _JOURNAL, "warnings": _WARNINGS}
+
+
+def judge_log(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
+    try:
+        site = read_site(expect)
+    except ValueError as error:
+        return [_wrong_setting(LOG, error)]
+    readable = _readable(captured, ("dmesg", "journal", "warnings"))
+    if not set(readable) - {"warnings"}:
+        return _not_readable(LOG, captured["dmesg"])
+    clock = [time.monotonic() + _SITE_SECONDS]
+    try:
+        logs = [
+            look(parse(output.text, site.since, WARNING if name == "warnings" else None), site, clock)
+            for name, output in readable.items()
+        ]
+    except TooSlow:
+        evidence = f"the site's patterns took more than {_SITE_SECONDS:g} s: give fewer, or begin them with ^"
+        return [unknown(LOG, "patterns_too_slow", evidence, f"expect.{KEY}")]
+    findings = _judge_rules(logs) + _judge_new(logs)
+    if findings:
+        return findings
+    most = max(seen.lines for seen in logs)
+    return ok(LOG, f"nothing bad or new in {most} lines of the kernel log{_scope(site.since, readable)}")
+
+
+def look(lines: Iterable[Line], site: Site, clock: Optional[List[float]] = None) -> Seen:
+    """Sort the lines of one log. clock: the monotonic time after which TooSlow is raised for the site's patterns."""
+    seen, until, left = Seen(), None, 0
+    patterns = bool(site.harmless or site.bad)
+    for line in lines:
+        if not line.kernel:
+            continue
+        text, seen.lines = line.text, seen.lines + 1
+        severe = line.level is not None and line.level <= WARNING
+        if ("NVRM" in text or "SXid" in text) and XID.search(text):
+            seen.known += severe
+            continue
+        if patterns and clock and time.monotonic() > clock[0]:
+            raise TooSlow
+        rule, place = _rule_of(text, site)
+        if until is not None:
+            left -= 1
+            if left <= 0 or until.search(text):
+                until = None
+        elif "cut here" in text or "oom-killer" in text:
+            until, left = next((end for start, end in DUMPS if start in text), None), DUMP_LINES
+            severe = severe and until is None
+        if (rule is not None or severe) and any(pattern.search(text[:LOOKED_AT]) for pattern in site.harmless):
+            seen.known += severe
+        elif rule is not None:
+            seen.add(rule, place, text)
+        elif severe and (until or COMPANIONS.search(text) or HARMLESS.search(text)):
+            seen.known += 1
+        elif severe:
+            seen.add_new(line)
+    return seen
+
+
+def _rule_of(text: str, site: Site) -> Tuple[Optional[Rule], str]:
+    """The first rule that fits, the site's first; and where it says that it was."""
+    for rule in site.bad:
+        if rule.pattern.search(text[:LOOKED_AT]):
+            return rule, ""
+    for word, rule in _WORDS:
+        if word in text:
+            found = rule.pattern.search(text)
+            if found:
+                place = (found.groupdict().get("place") or "").strip()
+                return rule, f"{rule.place} {place}".strip() if place else ""
+    return None, ""
+
+
+def _judge_rules(logs: List[Seen]) -> List[Finding]:
+    """One finding for each symptom and place. The forms of a rule tell of the same events: the longest count holds."""
+    counts: Dict[Tuple[str, str], int] = {}
+    first: Dict[Tuple[str, str], Tuple[Rule, str]] = {}
+    for seen in logs:
+        for (rule, place), count in seen.counts.items():
+            key = (rule.symptom, place)
             counts[key] = max(count, counts.get(key, 0))
-    counts = {key: n for key, n in counts.items() if key[0] != "sxid" or ("sxid_fatal", *key[1:]) not in counts}
-    findings = [_judge_event(key, counts[key], first[key]) for key in sorted(counts)]
-    return findings or ok(NAME, "no Xid in the kernel log")
+            first.setdefault(key, (rule, seen.first[rule, place]))
+    findings = []
+    for key, (rule, text) in first.items():
+        if counts[key] >= rule.least:
+            times = f" ({counts[key]} times)" if counts[key] > 1 else ""
+            findings.append(Finding(LOG, rule.status, key[0], key[1], f"{rule.meaning}{times}: {text}", rule.action))
+    return sorted(findings, key=lambda f: (f.status != "fail", f.symptom, f.locator))
 
 
-def _events(text: str) -> List[Tuple[Tuple[str, str, int], str]]:
-    """((kind, place, number), text) of each Xid, SXid and lost GPU."""
-    found: List[Tuple[Tuple[str, str, int], str]] = []
-    for line in text.splitlines():
-        if "NVRM" not in line and "SXid" not in line:
-            continue
-        match = _XID.search(line)
-        if match:
-            found.append((("xid", _place(match.group(1)), int(match.group(2))), match.group(0)))
-            continue
-        match = _SXID.search(line)
-        if match:
-            said = match.group(4).strip().lower()
-            # details that follow a line that said whether it was fatal
-            mild = said.startswith(("non-fatal", "data {", "severity "))
-            kind = "sxid" if mild else "sxid_fatal"
-            found.append(
-                ((kind, f"NVSwitch {match.group(1)} {_place(match.group(2))}", int(match.group(3))), match.group(0))
-            )
-            continue
-        match = _FALLEN.search(line)
-        if match:
-            found.append((("xid", _place(match.group(1)), 79), match.group(0)))
-    return found
+def _judge_new(logs: List[Seen]) -> List[Finding]:
+    kinds: Dict[str, int] = {}
+    example: Dict[str, Line] = {}
+    for seen in logs:
+        for kind, count in seen.kinds.items():
+            kinds[kind] = max(count, kinds.get(kind, 0))
+            example.setdefault(kind, seen.example[kind])
+    if not kinds:
+        return []
+    shown = sorted(kinds, key=lambda kind: (example[kind].level or 0, -kinds[kind], kind))[:_KINDS_SHOWN]
+    said = "; ".join(f"{kinds[kind]}x {example[kind].text[:90]}" for kind in shown)
+    evidence = f"{sum(kinds.values())} lines of {len(kinds)} kinds at warning or worse that nothing is known of: {said}"
+    return [Finding(LOG, "warn", "kernel.new", "", evidence, "none")]
 
 
-def _place(text: str) -> str:
-    """``PCI:0000:3B:00`` as ``0000:3b:00``, other words (a GPU instance) kept; without a function number."""
-    place = re.sub(r"^PCI:", "", text.strip())
-    return re.sub(r"^([0-9A-Fa-f:]+)\.\d", lambda m: m.group(1), place).replace("PCI:", "").lower()
+def _readable(captured: Captured, names: Iterable[str]) -> Dict[str, Output]:
+    outputs = {name: captured[name] for name in names}
+    return {name: o for name, o in outputs.items() if not o.problem and not o.code and o.text.strip()}
 
 
-def _judge_event(key: Tuple[str, str, int], count: int, line: str) -> Finding:
-    kind, place, number = key
-    times = f" ({count} times)" if count > 1 else ""
-    if kind != "xid":
-        fatal = kind == "sxid_fatal"
-        return Finding(
-            NAME, "fail" if fatal else "warn", f"sxid.{number}", place, line + times, "reboot" if fatal else "none"
-        )
-    locator = f"GPU {place}"
-    meaning = _APPLICATION.get(number) or _NOTICE.get(number)
-    if meaning:
-        return Finding(NAME, "warn", f"xid.{number}", locator, f"{meaning}{times}: {line}", "none")
-    meaning, action = _HARDWARE.get(number, ("not a usual application error", "escalate"))
-    return Finding(NAME, "fail", f"xid.{number}", locator, f"{meaning}{times}: {line}", action)
+def _not_readable(check: str, dmesg: Output) -> List[Finding]:
+    if dmesg.problem or dmesg.code:
+        return not_known(check, dmesg, "dmesg")
+    return unreadable(check, dmesg.text, "dmesg")
 
 
-CHECKS = [Check(NAME, "quick", reads, judge, needs=("gpus.count",), required=False)]
+def _wrong_setting(check: str, error: ValueError) -> Finding:
+    where, _, what = str(error).partition(": ")
+    return unknown(check, "wrong_setting", what, where)
+
+
+def _scope(since: Optional[float], readable: Dict[str, Output]) -> str:
+    words = "" if since is None else time.strftime(" since %Y-%m-%dT%H:%M:%SZ", time.gmtime(since))
+    cut = readable and all(output.truncated for output in readable.values())
+    return words + ("; its oldest lines were not read" if cut else "")
+
+
+XID_CHECK = Check(XIDS, "quick", xid_reads, judge_xids, needs=("gpus.count", f"expect.{KEY}"), required=False)
+LOG_CHECK = Check(LOG, "quick", log_reads, judge_log, needs=(f"expect.{KEY}",), required=False)
+CHECKS = [XID_CHECK]
