@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import disk_cases
 import gpu_cases
+import hca_cases
+import host_cases
+import pcie_cases
 import tuning_cases
 import zfs_cases
 
@@ -441,4 +445,14 @@ TUNING = [
     ),
 ]
 
-CASES = [*TUNING, *GPU, *GPU_SOFTWARE, *HCA, *NVME, *DISKS, *SERVICES, *CLOCK, *KERNEL, *MEMORY]
+HARDWARE = [
+    Case(check, name, _outputs(captured), want, profile, expect)
+    for check, name, captured, want, profile, expect in (
+        *pcie_cases.CASES,
+        *disk_cases.CASES,
+        *hca_cases.CASES,
+        *host_cases.CASES,
+    )
+]
+
+CASES = [*TUNING, *GPU, *GPU_SOFTWARE, *HCA, *NVME, *DISKS, *SERVICES, *CLOCK, *KERNEL, *MEMORY, *HARDWARE]

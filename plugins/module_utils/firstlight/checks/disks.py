@@ -1,20 +1,117 @@
-"""File systems: space and inodes of those that a host lives on, and none of them turned read-only."""
+"""File systems: space and inodes of those that a host lives on, and none of them turned read-only. Drives: each reads.
+
+``disk_read`` reads 8 MiB of every drive, past the page cache, with a time limit of each drive's own: a dying drive
+freezes its reader, in the kernel, where nothing can kill it. It is then left behind, and that drive is unknown.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, List, Optional, Tuple
+import sys
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
-from .capture import Source, file_systems, read_files
-from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
+from .capture import TIMED_OUT, Command, Source, file_systems, read_files
+from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 
-USAGE, READ_ONLY = "disk_usage", "mounts_writable"
+USAGE, READ_ONLY, READ = "disk_usage", "mounts_writable", "disk_read"
 PATHS = ("/", "/var", "/var/tmp")  # noqa: S108 : looked at, nothing is written there
 WATCHED = (*PATHS, "/tmp", "/home", "/var/log", "/var/lib/docker")  # noqa: S108
 DEFAULT_USED_PERCENT = 95.0
+DEFAULT_READ_SECONDS = 1.0  # for 1 MiB; a healthy drive that is busy needs a tenth of that
+_DRIVES_MAX = 128
+_NOT_PERMITTED = (1, 13)  # EPERM, EACCES
+_NO_NODE = 2  # ENOENT
+
+# drives() gives name, model, serial, size in bytes, transport of every drive, as lsblk tells; without it as /sys does.
+# Only real drives: no loop, zram, md, dm, zvol, nbd; none that is removable or empty, as a BMC's virtual media are.
+LIST_DRIVES = r"""
+import json, os, re, subprocess
+REAL = re.compile(r"(?:nvme[0-9]+n[0-9]+|(?:sd|vd|xvd|hd)[a-z]+|mmcblk[0-9]+|pmem[0-9]+)$")
+def read(path):
+    try:
+        with open(path, "rb") as f:
+            return f.read(256).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+def drives():
+    columns = "NAME,TYPE,SIZE,RM,TRAN,SERIAL,MODEL"
+    try:
+        said = subprocess.run(["lsblk", "--json", "--bytes", "--nodeps", "--output", columns], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=2).stdout
+        rows = json.loads(said[:4194304].decode("utf-8", "replace"))["blockdevices"]
+    except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError):
+        rows = [{"name": name, "size": int(read("/sys/block/%s/size" % name) or 0) * 512, "rm":
+                 read("/sys/block/%s/removable" % name) == "1", "model": read("/sys/block/%s/device/model" % name)}
+                for name in sorted(os.listdir("/sys/block")) if os.path.exists("/sys/block/%s/device" % name)
+                and read("/sys/block/%s/hidden" % name) != "1"]
+    found = []
+    for row in rows:
+        name, size = str(row.get("name")), row.get("size")
+        size = int(size) if str(size).isdigit() else 0
+        if REAL.match(name) and size and row.get("rm") in (None, False, 0, "0"):
+            found.append({"name": name, "size": size, "model": str(row.get("model") or "").strip(),
+                          "serial": str(row.get("serial") or "").strip(), "transport": str(row.get("tran") or "")})
+    return found[:128]
+"""
+
+# Prints {"drives": [as above, with bytes and seconds (of each MiB), or error and errno, or timed_out]}
+_READ_DRIVES = (
+    LIST_DRIVES
+    + r"""
+import mmap, select, stat, sys, time
+LIMIT, BLOCK, TIMES = 2.0, 1048576, 8
+def look(name):
+    path, done = "/dev/" + name, []
+    try:
+        flags = os.O_RDONLY | (os.O_DIRECT if stat.S_ISBLK(os.stat(path).st_mode) else 0)
+        fd = os.open(path, flags)
+        size, buffer, total = os.lseek(fd, 0, os.SEEK_END), mmap.mmap(-1, BLOCK), 0
+        if size < BLOCK:
+            return {"error": "%d bytes" % size, "errno": 0}
+        for n in range(TIMES):  # from its first MiB to its last
+            offset = (size - BLOCK) * n // (TIMES - 1) // 4096 * 4096
+            started = time.monotonic()
+            total += os.preadv(fd, [buffer], offset)
+            done.append(round(time.monotonic() - started, 4))
+        return {"bytes": total, "seconds": done}
+    except OSError as error:
+        return {"error": error.strerror or "error", "errno": error.errno or 0, "seconds": done}
+rows = drives()
+waiting = {}
+for row in rows:
+    out, into = os.pipe()
+    if os.fork() == 0:
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        try:
+            os.write(into, json.dumps(look(row["name"])).encode())
+        finally:
+            os._exit(0)
+    os.close(into)
+    waiting[out] = row
+end = time.monotonic() + LIMIT
+while waiting:
+    ready = select.select(list(waiting), [], [], max(0, end - time.monotonic()))[0]
+    if not ready:
+        break
+    for out in ready:
+        row = waiting.pop(out)
+        try:
+            row.update(json.loads(os.read(out, 4096).decode()))
+        except ValueError:
+            row.update(error="its reader died", errno=0)
+for row in waiting.values():
+    row["timed_out"] = LIMIT
+sys.stdout.write(json.dumps({"drives": rows}))
+sys.stdout.flush()
+os._exit(0)
+"""
+)
+READER = Command((sys.executable or "python3", "-I", "-S", "-c", _READ_DRIVES), limit=6.0)
 
 
 def usage_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
@@ -114,7 +211,67 @@ def judge_mounts(captured: Captured, profile: Profile, expect: Expect) -> List[F
     return findings or ok(READ_ONLY, f"writable: {', '.join(watched)}")
 
 
+def read_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
+    return {"drives": READER} if profile.count("nvme") or profile.os_disk or asked(expect, READ) else {}
+
+
+def parse_drives(text: str) -> Optional[List[Dict[str, Any]]]:
+    """The drives of a reader's answer; None when it is something else."""
+    try:
+        rows = [dict(row) for row in json.loads(text)["drives"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return rows if len(rows) <= _DRIVES_MAX and all(isinstance(row.get("name"), str) for row in rows) else None
+
+
+def place(drive: Mapping[str, Any]) -> str:
+    """``nvme3n1, serial S5`` of one of these rows."""
+    serial = str(drive.get("serial") or "")
+    return f"{drive['name']}, serial {serial}" if serial else str(drive["name"])
+
+
+def judge_read(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
+    output = captured["drives"]
+    if output.problem or output.code:
+        return not_known(READ, output, "the reader of all drives")
+    drives = parse_drives(output.text)
+    if drives is None:
+        return unreadable(READ, output.text, "the reader of all drives")
+    if not drives:
+        return [unknown(READ, "no_drive", "neither lsblk nor /sys/block shows a drive")]
+    limit = profile.limit("disk_read_seconds", DEFAULT_READ_SECONDS)
+    findings = [finding for drive in drives for finding in _judge_drive(drive, limit)]
+    if findings:
+        return findings
+    slowest = max(drives, key=lambda drive: max(drive["seconds"]))
+    return ok(READ, f"{len(drives)} drives read; slowest MiB {max(slowest['seconds']):.3f} s, {slowest['name']}")
+
+
+def _judge_drive(drive: Mapping[str, Any], limit: float) -> List[Finding]:
+    locator, seconds = place(drive), drive.get("seconds")
+    if "timed_out" in drive:
+        evidence = f"reading 8 MiB did not end within {drive['timed_out']} s; the reader was left behind"
+        return [unknown(READ, TIMED_OUT, evidence, locator, "retry")]
+    if "error" in drive:
+        number, evidence = drive.get("errno"), f"reading /dev/{drive['name']}: {drive['error']}"
+        if number in _NOT_PERMITTED:
+            return [unknown(READ, "not_permitted", evidence, locator)]
+        if number in (0, _NO_NODE):
+            return [unknown(READ, "unreadable", evidence, locator)]
+        return [Finding(READ, "fail", "disk.read_error", locator, evidence, "replace")]
+    if not isinstance(seconds, list) or not seconds or not all(isinstance(s, (int, float)) for s in seconds):
+        return [unknown(READ, "unreadable", f"no times: {str(seconds)[:80]}", locator)]
+    slow = [s for s in seconds if s >= limit]
+    if not slow:
+        return []
+    evidence = f"{len(slow)} of {len(seconds)} reads of 1 MiB took {limit:g} s or more, the slowest {max(slow):.2f} s"
+    if 2 * len(slow) < len(seconds):  # once may be its garbage collection, or a load that is not ours
+        return [Finding(READ, "warn", "disk.slow", locator, evidence, "none")]
+    return [Finding(READ, "fail", "disk.slow", locator, evidence, "replace")]
+
+
 CHECKS = [
     Check(USAGE, "quick", usage_reads, judge_usage, needs=("limits.disk_used_percent",)),
     Check(READ_ONLY, "quick", mount_reads, judge_mounts),
+    Check(READ, "quick", read_reads, judge_read, needs=("nvme.count", "limits.disk_read_seconds")),
 ]

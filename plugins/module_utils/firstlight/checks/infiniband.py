@@ -1,22 +1,27 @@
-"""InfiniBand HCAs: number, port state, rate. Reads /sys/class/infiniband; where the kernel shows none there, ibstat."""
+"""InfiniBand HCAs: number, port state, rate; firmware. See hca_errors.py for errors, hca_module.py for transceivers.
+
+Reads /sys/class/infiniband; where the kernel shows none there, ibstat.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import dataclass
-from typing import Dict, List, Optional
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Command, Source, read_files
-from .engine import Captured, Check, Expect, not_known, ok, unreadable
+from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
 
-NAME = "hca_state"
-_FOLDER = "/sys/class/infiniband"
+NAME, FIRMWARE = "hca_state", "hca_firmware"
+FOLDER = "/sys/class/infiniband"
+LINK_LAYERS = f"{FOLDER}/*/ports/*/link_layer"
+VIRTUAL = f"{FOLDER}/*/device/physfn/vendor"  # there only on virtual functions
 SYSFS = read_files(
-    *(f"{_FOLDER}/*/ports/*/{name}" for name in ("state", "phys_state", "rate", "link_layer")),
-    f"{_FOLDER}/*/device/physfn/vendor",  # there only on virtual functions
+    *(f"{FOLDER}/*/ports/*/{name}" for name in ("state", "phys_state", "rate", "link_layer")),
+    VIRTUAL,
 )
 IBSTAT = Command(("ibstat",))
 
@@ -92,10 +97,10 @@ def parse_ibstat(text: str) -> Optional[List[Port]]:
 def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
     sysfs, ibstat = captured["sysfs"], captured["ibstat"]
     if sysfs.problem:
-        return not_known(NAME, sysfs, _FOLDER)
+        return not_known(NAME, sysfs, FOLDER)
     ports = parse_sysfs(sysfs.text)
     if ports is None:
-        return unreadable(NAME, sysfs.text, _FOLDER)
+        return unreadable(NAME, sysfs.text, FOLDER)
     if not ports and not ibstat.problem and ibstat.code == 0:
         ports = parse_ibstat(ibstat.text)
         if ports is None:
@@ -142,4 +147,127 @@ def _judge_port(port: Port, profile: Profile) -> List[Finding]:
     return []
 
 
-CHECKS = [Check(NAME, "quick", reads, judge, needs=("hcas.count", "hcas.rate_gbps"))]
+FIRMWARE_FILES = read_files(
+    f"{FOLDER}/*/fw_ver",
+    f"{FOLDER}/*/board_id",
+    LINK_LAYERS,
+    VIRTUAL,
+)
+
+
+def firmware_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
+    return {"sysfs": FIRMWARE_FILES, "ibstat": IBSTAT} if profile.count("hcas") else {}
+
+
+def read_answer(text: str) -> Optional[Dict[str, str]]:
+    """File contents by path of physical functions, from what ``read_files`` printed."""
+    try:
+        files = {str(path): str(value).strip() for path, value in json.loads(text)["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    virtual = {found.group(1) for found in (_SYSFS_VIRTUAL.match(path) for path in files) if found}
+    return {path: value for path, value in files.items() if device_of(path) not in virtual}
+
+
+def device_of(path: str) -> str:
+    """``mlx5_0`` of a path below /sys/class/infiniband, empty for another."""
+    return path[len(FOLDER) + 1 :].partition("/")[0] if path.startswith(FOLDER) else ""
+
+
+def ethernet_devices(files: Mapping[str, str]) -> List[str]:
+    """Devices that have ports, and only Ethernet ones."""
+    layers: Dict[str, List[str]] = {}
+    for path, value in files.items():
+        if path.endswith("/link_layer"):
+            layers.setdefault(device_of(path), []).append(value.lower())
+    return [device for device, found in layers.items() if set(found) == {"ethernet"}]
+
+
+def parse_firmware(text: str) -> Optional[Dict[str, Tuple[str, str]]]:
+    """(board id, firmware version) of each InfiniBand device by name; None when it is something else."""
+    files = read_answer(text)
+    if files is None:
+        return None
+    found, ethernet = {}, ethernet_devices(files)
+    for path, value in files.items():
+        device = device_of(path)
+        if path == f"{FOLDER}/{device}/fw_ver" and device not in ethernet:
+            found[device] = (files.get(f"{FOLDER}/{device}/board_id", ""), value)
+    return found
+
+
+def parse_ibstat_firmware(text: str) -> Dict[str, Tuple[str, str]]:
+    """The same from ``ibstat``, which tells the type in place of the board."""
+    found = {}
+    for part in re.split(r"(?m)^CA '", text)[1:]:
+        device = part.partition("'")[0]
+        kind = re.search(r"(?m)^\s+CA type: *(\S.*)$", part)
+        version = re.search(r"(?m)^\s+Firmware version: *(\S+)", part)
+        if version and not re.search(r"(?m)^\s+Link layer: *Ethernet", part):
+            found[device] = (kind.group(1) if kind else "", version.group(1))
+    return found
+
+
+def version_key(text: str) -> Optional[Tuple[int, ...]]:
+    """``28.43.2026`` as numbers, None for what is no version of numbers."""
+    return tuple(int(n) for n in text.split(".")) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}){1,5}", text) else None
+
+
+def is_below(version: str, floor: str) -> Optional[bool]:
+    """None where one of them is no version of numbers."""
+    seen, least = version_key(version), version_key(floor)
+    return None if seen is None or least is None else seen < least
+
+
+def judge_firmware(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
+    sysfs, ibstat = captured["sysfs"], captured["ibstat"]
+    if sysfs.problem:
+        return not_known(FIRMWARE, sysfs, FOLDER)
+    found = parse_firmware(sysfs.text)
+    if found is None:
+        return unreadable(FIRMWARE, sysfs.text, FOLDER)
+    if not found and ibstat.problem not in ("", "no_tool"):
+        return not_known(FIRMWARE, ibstat, "ibstat")
+    found = found or parse_ibstat_firmware(ibstat.text)
+    if not found:
+        return none_here(FIRMWARE)
+    exact, floor = str(expect.get("hca_firmware") or ""), str(profile.hcas.get("firmware") or "")
+    findings = []
+    for device, (board, version) in sorted(found.items()):
+        locator = f"HCA {device}"
+        if exact and version != exact:
+            evidence = f"version {version or 'not told'}, expected {exact}; board {board or 'not told'}"
+            findings.append(Finding(FIRMWARE, "fail", "hca.firmware_version", locator, evidence, "update_firmware"))
+        below = is_below(version, floor) if floor else False
+        evidence = f"version {version or 'not told'}; the profile {profile.name} wants {floor}"
+        if below is None:
+            findings.append(unknown(FIRMWARE, "unreadable", evidence, locator))
+        elif below:
+            findings.append(Finding(FIRMWARE, "fail", "firmware.below_floor", locator, evidence, "update_firmware"))
+    return findings or judge_mixed(FIRMWARE, "hca.firmware_mixed", found)
+
+
+def judge_mixed(check: str, symptom: str, found: Mapping[str, Tuple[str, str]]) -> List[Finding]:
+    """found: (kind, version) by device. Of one kind all should have one version."""
+    kinds: Dict[str, Dict[str, List[str]]] = {}
+    for device, (kind, version) in sorted(found.items()):
+        kinds.setdefault(kind, {}).setdefault(version, []).append(device)
+    findings = []
+    for kind, versions in sorted(kinds.items()):
+        if len(versions) > 1:
+            evidence = "; ".join(f"{version}: {', '.join(devices)}" for version, devices in sorted(versions.items()))
+            findings.append(Finding(check, "warn", symptom, kind, evidence, "update_firmware"))
+    told = ", ".join(f"{kind} {version}" for kind, versions in sorted(kinds.items()) for version in versions)
+    return findings or ok(check, f"{len(found)}: {told}")
+
+
+def none_here(check: str) -> List[Finding]:
+    """The finding of a check of HCAs where the kernel has none: not this check's failure, and nothing was proved."""
+    evidence = f"no HCA in {FOLDER}; whether that is right, hca_state says"
+    return [Finding(check, "warn", f"{check}.no_device", "", evidence, "none")]
+
+
+CHECKS = [
+    Check(NAME, "quick", reads, judge, needs=("hcas.count", "hcas.rate_gbps")),
+    Check(FIRMWARE, "quick", firmware_reads, judge_firmware, needs=("hcas.firmware", "expect.hca_firmware")),
+]
