@@ -35,6 +35,12 @@ def test_counts_and_limits() -> None:
         ({**BARE, "gpus": {"count": "8"}}, "gpus.count must be a whole number, 0 or more, not '8'"),
         ({**BARE, "gpus": {"count": -1}}, "gpus.count must be a whole number, 0 or more, not -1"),
         ({**BARE, "gpus": {"count": True}}, "gpus.count must be a whole number, 0 or more, not True"),
+        (
+            {**BARE, "hcas": {"firmware": 28.43}},
+            r'hcas.firmware must be a version in quotes such as "28.43.2026", not 28.43',
+        ),
+        ({**BARE, "hcas": {"module_firmware": "47.171.3"}}, "hcas.module_firmware must be a mapping, not '47.171.3'"),
+        ({**BARE, "hcas": {"module_firmware": {"MMA4Z00": "new"}}}, "hcas.module_firmware.MMA4Z00 must be a version"),
         ({**BARE, "hcas": {"count": 8, "rate_gbps": "400G"}}, "hcas.rate_gbps must be a number, not '400G'"),
         ({**BARE, "nvme": {"count": 8, "min_bytes": None}}, "nvme.min_bytes must be a number, not None"),
         ({**BARE, "limits": {"disk_used_percent": float("nan")}}, "limits.disk_used_percent must be a number, not nan"),
@@ -44,6 +50,12 @@ def test_counts_and_limits() -> None:
 def test_what_is_wrong_is_named(data: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Profile.from_dict(data)
+
+
+def test_lowest_firmware_of_hcas_is_taken() -> None:
+    hcas = {"count": 8, "firmware": "28.43.2026", "module_firmware": {"MMA4Z00-NS400": "47.171.3"}}
+
+    assert Profile.from_dict({**BARE, "hcas": hcas}).hcas == hcas
 
 
 VALUES = (

@@ -5,6 +5,7 @@ Standard library only: the checks on the hosts read profiles too. Files are read
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Dict
 
@@ -14,10 +15,16 @@ LIMITS = (
     "clock_offset_seconds",
     "clock_skew_seconds",
     "cpu_busy_percent",
+    "cpu_idle_microseconds",
+    "disk_read_seconds",
     "disk_used_percent",
     "fan_percent",
+    "hca_errors_per_hour",
+    "hca_link_downs_per_day",
+    "hca_module_celsius",
     "inlet_celsius",
     "inventory_days",
+    "memory_corrected_per_day",
     "memory_min_bytes",
     "nvme_wear_percent",
 )
@@ -47,7 +54,7 @@ class Profile:
 
     gpus: {count, model (text within the GPU's name), driver_required, kernel_module (open or proprietary), nvswitch
     (whether a fabric manager is needed), rdma (how HCAs reach GPU memory: peermem, dmabuf or both)}
-    hcas: {count, rate_gbps}
+    hcas: {count, rate_gbps, firmware (lowest accepted version), module_firmware (of transceivers, by part number)}
     ethernet: {count, pxe (FQDD of the NIC that installs)}
     nvme: {count, min_bytes} of the data drives
     os_disk: {controller (text within the storage controller's id), model (text within its model), min_bytes,
@@ -122,10 +129,23 @@ def _check_value(key: str, value: Any) -> None:
     for name in value if key == "limits" else [n for n in _NUMBERS if n in value]:
         if not _is_number(value[name]):
             raise ValueError(f"{key}.{name} must be a number, not {value[name]!r}")
+    if key == "hcas":
+        _check_hcas(value)
     if key == "os_disk":
         _check_os_disk(value)
     if key == "tuning" and (wrong := sorted(set(value) - set(TUNING_KEYS))):
         raise ValueError(f"unknown key {wrong[0]!r} of tuning; known are {', '.join(TUNING_KEYS)}")
+
+
+def _check_hcas(value: Dict[str, Any]) -> None:
+    """ValueError where a lowest version is none that can be compared."""
+    modules = value.get("module_firmware", {})
+    if not isinstance(modules, dict):
+        raise ValueError(f"hcas.module_firmware must be a mapping, not {modules!r}")
+    floors = {f"module_firmware.{part}": version for part, version in modules.items()}
+    for name, version in {**floors, **({"firmware": value["firmware"]} if "firmware" in value else {})}.items():
+        if not isinstance(version, str) or not re.match(r"^[0-9]{1,9}(\.[0-9]{1,9}){1,5}$", version):
+            raise ValueError(f'hcas.{name} must be a version in quotes such as "28.43.2026", not {version!r}')
 
 
 def _check_os_disk(value: Dict[str, Any]) -> None:

@@ -55,6 +55,20 @@ _GPUS: dict[str, Any] = {
     },
 }
 
+_VERSION = {
+    "type": "string",
+    "pattern": r"^[0-9]{1,9}(\.[0-9]{1,9}){1,5}$",
+    "x-hint": 'a version in quotes: "28.43.2026"',
+}
+_HCAS: dict[str, Any] = {
+    **_PART,
+    "properties": {
+        **_PART["properties"],
+        "firmware": _VERSION,
+        "module_firmware": {"type": "object", "additionalProperties": _VERSION},
+    },
+}
+
 PROFILE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["name", "vendor", "model", "gpus", "hcas", "ethernet", "nvme", "os_disk", "psus"],
@@ -68,7 +82,7 @@ PROFILE_SCHEMA: dict[str, Any] = {
         "vendor": {"type": "string"},
         "model": {"type": "string"},
         "gpus": _GPUS,
-        "hcas": _PART,
+        "hcas": _HCAS,
         "ethernet": {**_PART, "required": ["count", "pxe"]},
         "nvme": _PART,
         "os_disk": {
