@@ -62,9 +62,10 @@ test-vm: setup  ## a QEMU machine installed through a real network boot, BIOS an
 	@scripts/system-packages --vm
 	$(PYTEST) tests/vm
 
-bench: setup  ## what 500 simulated BMCs and 511 installations cost, beside other ways; takes 20 minutes, tests nothing
+bench: setup  ## what 500 BMCs, 511 installations and the roles on 20 hosts cost; takes half an hour, tests nothing
 	@$(BIN)/python tests/benchmarks/bmc_discovery.py
 	@$(BIN)/python tests/benchmarks/maas_fleet.py
+	@$(BIN)/python tests/benchmarks/configure_hosts.py
 
 clean: lab-down  ## remove the lab, the venv, caches and reports
 	rm -rf .lab .venv .cache .ansible .mypy_cache .pytest_cache .ruff_cache .hypothesis reports

@@ -58,7 +58,7 @@ class Lab:
             for old, new in (
                 ("{{ inventory_dir }}/../../.lab", str(self.folder / "lab")),
                 ("../../.lab", str(self.folder / "lab")),
-                ("../profiles", str(REPOSITORY / "inventory" / "profiles")),
+                ("../../simulators", str(REPOSITORY / "simulators")),
                 ("127.31.", f"127.{self.block}."),
                 ("10.31.", f"10.{self.block}."),
             ):

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,16 @@ def test_the_projects_own_profiles_are_sound() -> None:
 
     assert profiles["xe9680"].count("gpus") == 8
     assert profiles["xe9680"].os_disk["controller"] == "BOSS"
+
+
+def test_the_labs_profile_is_the_projects_less_what_containers_cannot_have() -> None:
+    whole = yaml.safe_load((ROOT / "inventory" / "profiles" / "xe9680.yml").read_text())
+    lab = yaml.safe_load((ROOT / "simulators" / "lab" / "profiles" / "xe9680.yml").read_text())
+    for key in ("kernel_module", "nvswitch", "rdma"):
+        del whole["gpus"][key]
+    del whole["reboot"]
+
+    assert lab == whole
 
 
 def test_a_profile(tmp_path: Path) -> None:

@@ -1,0 +1,266 @@
+"""What a run that changes nothing costs the controller, beside two well-known roles. By hand: make bench; never a test.
+
+Docker and the node exporter in containers with systemd: by the roles docker_engine and node_exporter, and by
+geerlingguy.docker and prometheus.prometheus.node_exporter. The upstream ones are installed with ansible-galaxy into
+.cache/benchmarks, or taken from the folder that --upstream names (collections/ and roles/); without them only ours
+is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import http.server
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from bmc_discovery import machine
+
+PROJECT = Path(__file__).resolve().parents[2]
+ENGINE = str(PROJECT / "scripts" / "container-engine")
+IMAGE = "localhost/firstlight-debian:12"
+VOLUMES = ("/var/lib/docker", "/var/lib/containerd")  # an overlay on an overlay does not work
+RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)\s+skipped=(\d+)", re.M)
+AIM = 0.5
+ROUNDS = 3
+
+OURS = ["docker_engine", "node_exporter"]
+THEIRS = ["geerlingguy.docker", "prometheus.prometheus.node_exporter"]
+FACTS = {"geerlingguy.docker": ["mounts"]}  # what prometheus.prometheus.node_exporter needs besides
+DAEMON = {"log-driver": "json-file", "log-opts": {"max-size": "50m", "max-file": "3"}, "live-restore": True}
+OUR_SETTINGS: dict[str, Any] = {"docker_engine_ulimits": {"nofile": 4096}}  # a container cannot raise limits
+THEIR_SETTINGS: dict[str, Any] = {
+    # Docker from the distribution, as ours has it
+    "docker_add_repo": False,
+    "docker_packages": ["docker.io"],
+    "docker_obsolete_packages": ["docker-engine"],
+    "docker_install_compose_plugin": False,
+    "docker_daemon_options": {**DAEMON, "default-ulimits": {"nofile": {"Name": "nofile", "Hard": 4096, "Soft": 4096}}},
+}
+
+
+@dataclass
+class Cost:
+    wall: float
+    cpu: float
+    ran: float  # tasks a host, those that were skipped left out
+    skipped: float
+    changed: int
+
+
+def engine(*words: str, seconds: float = 900) -> str:
+    done = subprocess.run([ENGINE, *words], capture_output=True, text=True, timeout=seconds, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words[:4])}: {(done.stderr or done.stdout).strip()[-800:]}")
+    return done.stdout
+
+
+class Hosts:
+    """Containers that all start from one that was configured."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self.kind = folder, kind
+        self.image = f"localhost/firstlight-bench-{kind}:latest"
+        self.names: list[str] = []
+
+    def start(self, count: int, image: str) -> None:
+        start = str(PROJECT / "molecule" / "shared" / "start-container")
+        for number in range(count):
+            name = f"firstlight-bench-{self.kind}-{number}"
+            self.names.append(name)
+            engine("run", start, name, image, *(word for v in VOLUMES for word in ("--volume", v)))
+
+    def snapshot(self) -> None:
+        engine("run", "podman", "commit", "-q", self.names[0], self.image)
+        self.stop()
+
+    def stop(self) -> None:
+        if self.names:
+            engine("run", "podman", "rm", "-f", "-v", "-t", "0", *self.names)
+        self.names = []
+
+    def remove(self) -> None:
+        self.stop()
+        engine("run", "podman", "rmi", "-f", "-i", self.image)
+
+    def play(self, playbook: Path, upstream: Path | None) -> Cost:
+        """Run the playbook on all of them; its cost is that of ansible-playbook and what it starts."""
+        lines = [f"{name} ansible_connection=podman_exec\n" for name in self.names]
+        (self.folder / "hosts").write_text("".join(lines))
+        environment = {
+            **os.environ,
+            "PATH": f"{PROJECT / '.venv' / 'bin'}:{os.environ['PATH']}",
+            "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
+        }
+        (self.folder / "ansible.cfg").write_text(
+            "\n".join(
+                [
+                    "[defaults]",
+                    f"inventory = {self.folder / 'hosts'}",
+                    f"roles_path = {PROJECT / 'roles'}:{upstream / 'roles' if upstream else ''}",
+                    f"collections_path = {upstream / 'collections' if upstream else self.folder}",
+                    f"library = {PROJECT / 'plugins/modules'}",
+                    f"module_utils = {PROJECT / 'plugins/module_utils'}",
+                    f"action_plugins = {PROJECT / 'plugins/action'}",
+                    f"connection_plugins = {PROJECT / 'molecule/plugins/connection'}",
+                    "forks = 20",
+                    "nocows = true",
+                    "pipelining = true",
+                    "interpreter_python = /usr/bin/python3",
+                ]
+            )
+        )
+        before, since = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        done = subprocess.run(
+            [ENGINE, "run", "ansible-playbook", str(playbook)],
+            env=environment, capture_output=True, text=True, timeout=1800, check=False,
+        )  # fmt: skip
+        wall, after = time.monotonic() - since, resource.getrusage(resource.RUSAGE_CHILDREN)
+        rows = [[int(n) for n in found[1:]] for found in RECAP.findall(done.stdout)]
+        if done.returncode or len(rows) != len(self.names):
+            raise SystemExit(f"{self.kind}: ansible-playbook failed:\n{done.stdout[-3000:]}{done.stderr[-500:]}")
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        share = len(rows)
+        return Cost(
+            wall, cpu, sum(r[0] for r in rows) / share, sum(r[4] for r in rows) / share, sum(r[1] for r in rows)
+        )
+
+
+def playbook_of(folder: Path, roles: list[str], settings: dict[str, Any]) -> Path:
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "vars": settings,
+        "tasks": [
+            {"ansible.builtin.setup": {"gather_subset": ["min", "pkg_mgr", "service_mgr", *FACTS.get(roles[0], [])]}},
+            *({"ansible.builtin.include_role": {"name": role}} for role in roles),
+        ],
+    }
+    path = folder / f"{roles[0]}.yml"
+    path.write_text(yaml.safe_dump([play]))
+    return path
+
+
+def upstream_of(named: str | None) -> Path | None:
+    """The folder with the roles to compare with, or None; says which, and why not."""
+    folder = Path(named) if named else PROJECT / ".cache" / "benchmarks"
+    collection = folder / "collections" / "ansible_collections" / "prometheus" / "prometheus"
+    if not collection.is_dir() and not named:
+        folder.mkdir(parents=True, exist_ok=True)
+        galaxy = str(PROJECT / ".venv" / "bin" / "ansible-galaxy")
+        for words in (
+            ["collection", "install", "-p", str(folder / "collections"), "prometheus.prometheus"],
+            ["role", "install", "-p", str(folder / "roles"), "geerlingguy.docker"],
+        ):
+            done = subprocess.run([galaxy, *words], capture_output=True, text=True, timeout=600, check=False)
+            if done.returncode:
+                print(f"not compared: {' '.join([*done.stderr.split()][:40])}")
+                return None
+    if not collection.is_dir():
+        raise SystemExit(f"{folder}: no collections/ansible_collections/prometheus/prometheus in it")
+    version = yaml.safe_load((collection / "galaxy.yml").read_text())["version"] if (
+        collection / "galaxy.yml").exists() else json.loads((collection / "MANIFEST.json").read_text())[
+        "collection_info"]["version"]  # fmt: skip
+    print(f"beside prometheus.prometheus {version} and geerlingguy.docker")
+    return folder
+
+
+class Release:
+    """The exporter of the distribution, packed and served as the project serves its releases."""
+
+    def __init__(self, folder: Path, hosts: Hosts) -> None:
+        name = hosts.names[0]
+        script = (PROJECT / "molecule" / "node_exporter_upstream" / "make-release").read_text()
+        engine("run", "podman", "exec", name, "sh", "-c", script)
+        fact = json.loads(engine("run", "podman", "exec", name, "cat", "/etc/ansible/facts.d/release.fact"))
+        self.version = fact["version"]
+        archive = f"node_exporter-{self.version}.linux-amd64.tar.gz"
+        served = folder / "release"
+        served.mkdir()
+        engine("run", "podman", "cp", f"{name}:/srv/release.tar.gz", str(served / archive))
+        checksum = hashlib.sha256((served / archive).read_bytes()).hexdigest()
+        (served / "sha256sums.txt").write_text(f"{checksum}  {archive}\n")
+
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *words: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(served)))
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{self.server.server_port}"
+        self.settings = {
+            "node_exporter_version": self.version,
+            "node_exporter_binary_url": f"{url}/{archive}",
+            "node_exporter_checksums_url": f"{url}/sha256sums.txt",
+            "node_exporter_local_cache_path": str(folder / "exporter-cache"),
+        }
+
+
+def measure(
+    folder: Path, kind: str, count: int, roles: list[str], settings: dict[str, Any], upstream: Path | None
+) -> Cost:
+    hosts = Hosts(folder, kind)
+    release = None
+    try:
+        hosts.start(1, IMAGE)
+        if kind == "theirs":
+            release = Release(folder, hosts)
+            settings = {**settings, **release.settings}
+        engine("run", "podman", "exec", hosts.names[0], "apt-get", "update", "-qq")
+        playbook = playbook_of(folder, roles, settings)
+        hosts.play(playbook, upstream)
+        hosts.snapshot()
+        hosts.start(count, hosts.image)
+        hosts.play(playbook, upstream)  # what a new container still lacks
+        costs = sorted((hosts.play(playbook, upstream) for _ in range(ROUNDS)), key=lambda cost: cost.cpu)
+        return costs[len(costs) // 2]
+    finally:
+        hosts.remove()
+        if release:
+            release.server.shutdown()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=20, help="containers (20)")
+    parser.add_argument("--upstream", help="a folder with collections/ and roles/ to compare with")
+    chosen = parser.parse_args(arguments)
+    print(f"{chosen.count} containers, a run that changes nothing, the middle one of {ROUNDS}; {machine()}")
+    upstream = upstream_of(chosen.upstream)
+    engine("image", "debian", "12", seconds=1800)
+    print(f"{'':44} {'CPU s a host':>12} {'wall s':>8} {'tasks a host':>13} {'skipped':>8} {'changed':>8}")
+    costs = []
+    for kind, roles, settings in (("ours", OURS, OUR_SETTINGS), ("theirs", THEIRS, THEIR_SETTINGS)):
+        if kind == "theirs" and not upstream:
+            continue
+        folder = Path(tempfile.mkdtemp(prefix="firstlight-bench-"))
+        try:
+            cost = measure(folder, kind, chosen.count, roles, settings, upstream)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        costs.append(cost)
+        print(
+            f"{' + '.join(roles):44.44} {cost.cpu / chosen.count:12.2f} {cost.wall:8.1f} {cost.ran:13.1f}"
+            f" {cost.skipped:8.1f} {cost.changed:8}"
+        )
+    if len(costs) == 2:
+        ratio, tasks = costs[0].cpu / costs[1].cpu, costs[0].ran / costs[1].ran
+        print(f"ours to theirs: CPU {ratio:.2f}, tasks {tasks:.2f} (aim {AIM}){'' if ratio <= AIM else '  MISSED'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
