@@ -8,6 +8,7 @@ import resource
 import time
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,9 @@ RUNNING = (m.COMMISSIONING, m.DEPLOYING)
 
 
 class World:
-    """MAAS, its machines, and time. fate: good, never (it shows nothing), fails, vanishes, or driver (no power)."""
+    """MAAS, its machines, and time. fate: good, never (it shows nothing), silent (nor does it when its power is switched again), fails,
+    vanishes, or driver (no power).
+    """
 
     def __init__(self, fates: list[tuple[str, int, int]], seed: int = 0, errors: float = 0.0) -> None:
         self.now = 0.0
@@ -86,7 +89,7 @@ class World:
             machine["status"] += 1 if machine["status"] == m.COMMISSIONING else 2
         elif fate == "fails" and machine["status"] == m.DEPLOYING:
             machine["status"] = m.FAILED_DEPLOYMENT
-        elif fate == "never":
+        elif fate in ("never", "silent"):
             pass
         elif machine["status"] == m.COMMISSIONING:
             machine["status"] = m.READY
@@ -144,7 +147,7 @@ class World:
             return [FAILED, NO_POWER]
         if status == m.FAILED_DEPLOYMENT:
             return [FAILED, PXE, ON]
-        return [ON] if self.fates[name] == "never" else [PXE, ON]
+        return [ON] if self.fates[name] in ("never", "silent") else [PXE, ON]
 
     # -- and of BMCs ---------------------------------------------------------------------------------------------
 
@@ -170,7 +173,7 @@ def run(world: World, options: InstallOptions, watch=lambda engine: None):
     return engine.run()
 
 
-FATES = st.sampled_from(["good", "good", "good", "never", "fails", "vanishes", "driver"])
+FATES = st.sampled_from(["good", "good", "good", "never", "silent", "fails", "vanishes", "driver"])
 STATES = st.sampled_from(
     [m.NEW, m.NEW, m.READY, m.COMMISSIONING, m.DEPLOYING, m.DEPLOYED, m.FAILED_DEPLOYMENT, m.FAILED_COMMISSIONING,
      m.RELEASING, m.BROKEN, m.ALLOCATED, m.FAILED_TESTING]
@@ -211,9 +214,10 @@ def test_the_limits_hold_and_it_always_ends(fates, most, per_rack, retries, erro
             assert machine["power_type"] == "redfish"  # whatever happened to it, it was put back
 
 
-def test_bad_machines_do_not_delay_the_last_good_one():
+@pytest.mark.parametrize("retries", [0, 1])
+def test_bad_machines_do_not_delay_the_last_good_one(retries):
     """5 % never come; 64 at a time. The good ones are done as soon as without them, but for the places they held."""
-    fates = [("never" if n % 20 == 7 else "good", n // 8, m.NEW) for n in range(511)]
+    fates = [("silent" if n % 20 == 7 else "good", n // 8, m.NEW) for n in range(511)]
     ends = {}
     for which in (fates, [("good", rack, status) for _, rack, status in fates]):
         world = World(which, 1)
@@ -224,12 +228,13 @@ def test_bad_machines_do_not_delay_the_last_good_one():
             if done > last[0]:
                 last[0], ends[id(world)] = done, world.now
 
-        results = run(world, InstallOptions(64, 0, retries=0, distro_series="noble", poll_seconds=30), watch)
+        results = run(world, InstallOptions(64, 0, retries=retries, distro_series="noble", poll_seconds=30), watch)
         bad = [name for name, result in results.items() if result.findings]
-        assert len(bad) == sum(fate == "never" for fate, _, _ in which)
+        assert len(bad) == sum(fate == "silent" for fate, _, _ in which)
     with_bad, without = list(ends.values())
-    # each bad one holds a place for install_pxe_minutes and no longer: 26 of them, 15 minutes, 64 places
-    assert with_bad < without + 26 * 15 * 60 / 64 + 15 * 60 + 300
+    # Each bad one holds a place for install_pxe_minutes and no longer: 26 of them, 15 minutes, 64 places. Its second
+    # try comes behind the first of all others.
+    assert with_bad < without + 26 * 15 * 60 / 64 + 60
 
 
 def test_its_own_work_is_small_and_its_memory_flat():

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..findings import Finding, blocking
@@ -72,7 +73,7 @@ class Engine:
                 asked_at = self.clock()
                 seen = self._look_at_all()
         except KeyboardInterrupt:
-            going = sum(job.active for job in self.live)
+            going = sum(job.ours for job in self.live)
             self.news.append(
                 f"interrupted: {going} machines go on installing in MAAS; run install again to follow them"
             )
@@ -102,10 +103,12 @@ class Engine:
             return None
 
     def _tick(self, machines: dict[str, Machine], asked_at: float) -> None:
-        # What is in progress takes its place in the wave before anything is begun.
-        begun = [j for j in self.live if status_of(machines.get(j.wanted.system_id, {})) in steps.PHASES]
-        under_way = {id(job) for job in begun}
-        for job in (*begun, *(j for j in self.live if id(j) not in under_way)):
+        # What is in progress takes its place in the wave before anything is begun; second tries wait for the others.
+        def turn(job: Job) -> int:
+            begun = status_of(machines.get(job.wanted.system_id, {})) in steps.PHASES
+            return 2 if job.tried_again and not job.active else 0 if begun else 1
+
+        for job in sorted(self.live, key=turn):
             if self._settled(job, asked_at) and not job.over:
                 self._go_on(job, machines.get(job.wanted.system_id))
         self._leave_out_the_ended()
@@ -117,6 +120,8 @@ class Engine:
             return
         job.result.status = status_name(machine)
         step = self._next(job, machine)
+        if job.again is not None and self._waits(job, machine, step):
+            return
         if step.kind == steps.DONE:
             self._done(job, machine)
         elif step.kind == steps.WAIT:
@@ -133,6 +138,18 @@ class Engine:
             else:
                 self._act(job, machine, step)
 
+    def _waits(self, job: Job, machine: Machine, step: Step) -> bool:
+        """True while its second try is to come, and when it has just begun."""
+        if step.kind != steps.WAIT or text_of(machine, "status_message") != job.last_said:
+            job.again = None  # it went on by itself, or MAAS gave it up: judged from here
+            return False
+        if self.wave.has_room(job.wanted.rack):
+            again, job.again = job.again, None
+            self._activate(job)
+            if again is not None:
+                again()
+        return True
+
     def _next(self, job: Job, machine: Machine) -> Step:
         if owner_matters(machine) and self.us is None:
             try:
@@ -144,7 +161,7 @@ class Engine:
 
     def _activate(self, job: Job) -> None:
         if not job.active:
-            job.active, job.began = True, self.clock()
+            job.active, job.began = True, job.began if job.tried_again else self.clock()
             job.console_mark = self.calls.consoles.mark(job.name)
             self.wave.take(job.wanted.rack)
 
@@ -301,6 +318,16 @@ class Engine:
         self._try_again(job, machine, again, failed, power=how == reasons.POWER_CYCLE)
 
     def _try_again(self, job: Job, machine: Machine, step: Step, failed: bool, power: bool) -> None:
+        """At once where only the way to switch its power was wrong; else behind those that have had no try yet."""
+        if not job.tried_again:
+            self._begin_again(job, machine, step, failed, power)
+            return
+        job.active, job.last_said = False, text_of(machine, "status_message")
+        self.wave.give(job.wanted.rack)
+        if not failed:
+            job.again = partial(self._begin_again, job, machine, step, failed, power)
+
+    def _begin_again(self, job: Job, machine: Machine, step: Step, failed: bool, power: bool) -> None:
         if failed:
             self._act(job, machine, step)
             return
@@ -344,7 +371,7 @@ class Engine:
             found = choose_os_disk(disks, job.wanted.os_disk, job.name)
             job.result.os_disk = {} if isinstance(found, Finding) else shown(found)
         job.result.address = address_of(machine, self.networks)
-        if job.active:
+        if job.ours:
             self.news.append(f"{job.name}: deployed, address {job.result.address or 'unknown'}")
         if job.result.address is None:
             where = f" in {', '.join(self.options.subnets)}" if self.options.subnets else ""
@@ -362,7 +389,7 @@ class Engine:
     def _over(self, job: Job) -> None:
         job.over = True
         now = self.clock()
-        job.result.seconds = round(now - job.began, 1) if job.active else 0.0
+        job.result.seconds = round(now - job.began, 1) if job.ours else 0.0
         self.tally.ended(now)
         if job.active:
             self.wave.give(job.wanted.rack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,10 +47,17 @@ class Job:
     not_before: float = 0.0  # MAAS asked us to wait so long
     tries: Counter[str] = field(default_factory=Counter)
     tried_again: str = ""  # the symptom that one automatic try more was spent on
+    last_said: str = ""  # by MAAS, when its place in the wave went to another
+    again: Callable[[], None] | None = None  # what its second try begins with, where MAAS still waits for the first
 
     @property
     def name(self) -> str:
         return self.wanted.name
+
+    @property
+    def ours(self) -> bool:
+        """This run has begun with it, or found it begun; it may wait for its second try."""
+        return self.active or bool(self.tried_again)
 
     def enters(self, phase: str, now: float) -> None:
         self.phase, self.phase_began = phase, now
