@@ -26,14 +26,36 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firstlight import checks
-from firstlight.checks import ALL_CHECKS, cpu_idle, disks, hca_errors, hca_module, infiniband, nvme, pcie, services
+from firstlight.checks import (
+    ALL_CHECKS,
+    cpu_idle,
+    disk_health,
+    disks,
+    hca_errors,
+    hca_module,
+    infiniband,
+    pcie,
+    services,
+)
 from firstlight.checks.capture import Command, Output, run_command
 from firstlight.findings import ACTIONS, STATUSES
 from firstlight.profile import Profile
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hardware"
 FOLDER = Path(checks.__file__).parent
-OWN = ("cpu_idle", "disks", "hca_errors", "hca_module", "infiniband", "memory", "nvme", "pcie", "services", "zfs")
+OWN = (
+    "cpu_idle",
+    "disk_health",
+    "disks",
+    "hca_errors",
+    "hca_module",
+    "infiniband",
+    "memory",
+    "nvme",
+    "pcie",
+    "services",
+    "zfs",
+)
 BY_NAME = {check.name: check for check in ALL_CHECKS}
 
 
@@ -176,7 +198,7 @@ def test_each_drive_is_asked_for_its_health_by_its_own_tool(tools: Any) -> None:
     tools("smartctl", f'[ "$*" = "-j -i -H -A -l error /dev/sda" ] && cat {sata}; exit 24')
     started = time.monotonic()
 
-    said = read(nvme.HEALTH_READER)
+    said = read(disk_health.READER)
 
     assert 2.9 < time.monotonic() - started < 6
     good, hanging, old, virtual = said["drives"]
@@ -184,7 +206,7 @@ def test_each_drive_is_asked_for_its_health_by_its_own_tool(tools: Any) -> None:
     assert hanging["problem"] == "timed_out"
     assert (old["tool"], old["code"]) == ("smartctl", 24)
     assert "tool" not in virtual
-    findings = nvme.judge_health({"drives": Output(json.dumps(said))}, Profile("x", "v", "m"), {})
+    findings = disk_health.judge({"drives": Output(json.dumps(said))}, Profile("x", "v", "m"), {})
     assert [f.symptom for f in findings] == [
         "disk_health.timed_out",
         "disk.failed",
@@ -196,7 +218,7 @@ def test_each_drive_is_asked_for_its_health_by_its_own_tool(tools: Any) -> None:
 def test_smartctl_asks_where_nvme_cli_is_missing(tmp_path: Path, tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tools("lsblk", LSBLK.format(rows=row("nvme0n1")))
     command = changed(
-        nvme.HEALTH_READER, ("shutil.which(tool)", "which(tool)"), ("rows, running", "which = {!r}.get\nrows, running")
+        disk_health.READER, ("shutil.which(tool)", "which(tool)"), ("rows, running", "which = {!r}.get\nrows, running")
     )
     both = changed(command, ("{!r}", "{'smartctl': 1}"))
     none = changed(command, ("{!r}", "{}"))
@@ -238,7 +260,7 @@ def test_a_reading_is_what_the_next_one_is_compared_with() -> None:
     assert kept["ports"]["mlx5_1/1"]["symbol_error"] == 5000
     assert set(kept["ports"]) == {"mlx5_0/1", "mlx5_1/1"}
     (finding,) = hca_errors.judge({"counters": Output(later)}, Profile("x", "v", "m"), {"hca_counters": kept})
-    assert (finding.status, finding.evidence) == ("ok", "2 ports: errors within their limits, of 1.0 h")
+    assert (finding.status, finding.evidence) == ("ok", "2 ports: errors within their limits, in the last 1.0 h")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,14 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         said = ", ".join(f"{name} ({latency} µs) on {count} CPUs" for latency, name, _, count, _ in on[:8])
         evidence = f"enabled: {said}; limit {limit:g} µs, driver {driver[:32]}"
         return [
-            Finding(NAME, "fail", "cpu.deep_sleep", f"CPU {min(row[4] for row in on)} and more", evidence, "escalate")
+            Finding(
+                NAME,
+                "fail",
+                "cpu.deep_sleep",
+                f"CPU {min(row[4] for row in on)}" + (" and more" if sum(row[3] for row in on) > 1 else ""),
+                evidence,
+                "escalate",
+            )
         ]
     deepest = max((row for row in rows if not row[2]), key=lambda row: row[0], default=None)
     return ok(NAME, f"deepest is {deepest[1]}, {deepest[0]} µs" if deepest else "every state is switched off")

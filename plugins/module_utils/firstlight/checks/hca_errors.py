@@ -100,7 +100,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         if full:
             said = f"{', '.join(full)} can count no further; a restart of the driver, or perfquery -R, clears them"
             findings.append(Finding(NAME, "warn", "hca.counter_full", _port(port), said, "none"))
-    told = f"of {_span(passed)}" if before else "since the boot"
+    told = f"in the last {_span(passed)}" if before else "since the boot"
     return findings or ok(NAME, f"{len(now['ports'])} ports: errors within their limits, {told}")
 
 

@@ -168,7 +168,8 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     if problem or not answers:
         if sensors and not profile.hcas.get("module_firmware"):
             return findings or ok(NAME, f"{_told(sensors)}; no mlxlink, so firmware of modules is not told")
-        evidence = "neither mlxlink nor mstlink is there, and no temperature in hwmon"
+        evidence = "neither mlxlink nor mstlink is there" if problem else "mlxlink was asked for no HCA"
+        evidence += ", which tells the firmware of modules" if sensors else ", and no temperature in hwmon"
         return [*findings, unknown(NAME, (problem or "unreadable")[:16], evidence)]
     modules = {}
     for device, answer in sorted(answers.items()):

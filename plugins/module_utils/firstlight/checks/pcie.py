@@ -24,6 +24,7 @@ from .pcie_acs import VIRTUALIZATION
 NAME = "pcie_link"
 _FOLDER = "/sys/bus/pci/devices"
 KINDS = {"gpus": "GPU", "hcas": "HCA", "nvme": "NVMe", "ethernet": "NIC"}
+_PLURALS = {"gpus": "GPUs", "hcas": "HCAs", "nvme": "NVMe drives", "ethernet": "Ethernet ports"}
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 _ALL_ONES = 63  # the width that a device shows that does not answer any more: its register reads as all ones
@@ -185,7 +186,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     findings += _judge_bridges(ends, by_address, profile)
     if findings:
         return findings
-    told = ", ".join(f"{sum(d.kind == kind for d in ends)} {name}" for kind, name in KINDS.items())
+    told = ", ".join(f"{sum(d.kind == kind for d in ends)} {name}" for kind, name in _PLURALS.items())
     rest = f"; asleep, so only their lanes are judged: {', '.join(asleep)}" if asleep else ""
     return ok(NAME, f"links as expected: {told}{rest}")
 
@@ -202,7 +203,7 @@ def _missing(devices: List[Device], profile: Profile) -> Dict[str, Finding]:
     for kind in KINDS:
         seen, want = [d.address for d in devices if d.kind == kind], profile.count(kind)
         if len(seen) < want:
-            locator = f"{want - len(seen)} of {want} {KINDS[kind]}"
+            locator = f"{want - len(seen)} of {want} {_PLURALS[kind]}"
             evidence = f"{len(seen)} on the PCIe bus, {want} expected; seen: {', '.join(seen) or 'none'}"
             status, action = ("warn", "none") if kind == "ethernet" else ("fail", "reseat")
             found[kind] = Finding(NAME, status, "pcie.missing", locator, evidence, action)
