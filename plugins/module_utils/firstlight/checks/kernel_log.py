@@ -35,7 +35,10 @@ _WARNINGS = Command((*_KERNEL, "-p", "warning", "-n", "20000"), max_bytes=_BYTES
 _SITE_SECONDS = 3.0  # for a site's patterns, all lines together
 _KINDS_MAX = 2000
 _KINDS_SHOWN = 4
-_VARIABLE = re.compile(r"0x[0-9a-fA-F]{1,16}|\b[0-9a-f]{4,16}(?=[:.\]]| |$)|\d{1,20}")
+_VARIABLE = re.compile(
+    r"\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\b|0x[0-9a-fA-F]{1,16}"
+    r"|\b(?=[0-9a-f]{0,15}\d)[0-9a-f]{4,16}\b|\d{1,20}"
+)
 
 _WORDS = tuple((rule.word, rule) for rule in RULES)
 

@@ -37,6 +37,9 @@ class Line(NamedTuple):
     kernel: bool = True
 
 
+_UNWANTED = Line("")
+
+
 def moment(value: Any) -> float:
     """Seconds since 1970 from such a number, or ISO 8601 with a zone (``2027-03-01T08:00:00Z``); ValueError else."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e11:
@@ -77,18 +80,17 @@ def parse(text: str, since: Optional[float] = None, level: Optional[int] = None,
     words: only lines with one of these. An indented line without a beginning of its own belongs to the one before.
     """
     last: Optional[Line] = None
-    for raw in text.splitlines():
-        if words and not any(word in raw for word in words):
-            continue
-        line = _parse_line(raw, level, since is not None)
+    for raw in text.split("\n"):  # only there: a program's name may hold other ends of lines
+        wanted = not words or any(word in raw for word in words)
+        line = _parse_line(raw, level, since is not None) if wanted or raw[:1].isspace() else _UNWANTED
         if line is None:
-            if last is not None and not words:
+            if last is not None and raw.strip():
                 last = last._replace(text=f"{last.text} {raw.strip()}"[:LINE_MAX])
             continue
         if last is not None:
             yield last
         early = since is not None and line.time is not None and line.time < since
-        last = None if early else line
+        last = None if early or line is _UNWANTED else line
     if last is not None:
         yield last
 

@@ -9,6 +9,7 @@ host, so those that could take long are refused.
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any, Dict, List, NamedTuple, Optional, Pattern, Tuple
 
 from ..findings import ACTIONS
@@ -88,12 +89,14 @@ def _pattern(where: str, value: Any) -> Pattern[str]:
         raise ValueError(f"{where}: has {len(value)} characters, at most {PATTERN_MAX} are allowed")
     try:
         _bounded(value)
-        pattern = re.compile(value)
-    except (re.error, OverflowError, RecursionError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of what a later Python will read otherwise
+            pattern = re.compile(value)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
         raise ValueError(f"{where}: {value!r} is no regular expression: {error}") from None
     except ValueError as error:
         raise ValueError(f"{where}: {value!r} could take too long: {error}") from None
-    if pattern.search(""):
+    if pattern.search("") or pattern.search("\x01"):
         raise ValueError(f"{where}: {value!r} fits every line")
     return pattern
 
@@ -140,6 +143,8 @@ def _bounded(text: str) -> None:
                 raise ValueError("a repeat has a repeat or a choice within")
             groups[-1].varies = groups[-1].varies or most > least
             cost *= max(1, most - least + 1)
+    if groups[0].choices > 1 and text.startswith("^"):  # the ^ holds for the first choice only
+        cost *= LOOKED_AT
     if cost * groups[0].choices > COST_MAX:
         raise ValueError("too many repeats and choices; begin it with ^, or bound them, as in .{0,20}")
 

@@ -25,6 +25,7 @@ from .xid_catalog import NVLINK, XIDS
 FAULTS = ("hardware", "driver", "application", "system")
 LOST = 79  # the GPU does not answer any more: said in several ways
 RECOVERY = 154
+MEMORY_ERRORS = (94, 95)
 WORDS = ("NVRM", "SXid")  # one of them is in every line that is parsed here
 
 _XID = re.compile(r"NVRM: Xid \(([^()]{1,80})\): (\d{1,6})\b(.{0,1000})")
@@ -69,6 +70,7 @@ _ADVICE = {
     4: Entry("", "hardware", "fail", "reboot", "the driver advises to end what uses the GPU, and to reset it"),
     5: Entry("", "system", "fail", "escalate", "the driver advises to recover the GPU's NVLink domain (IMEX)"),
 }
+_RESET = re.compile(r"\bRST: Yes\b")  # of Xid 94 and 95: whether the GPU must be reset
 _UNLISTED = Entry("", "", "fail", "escalate", "in no catalogue of NVIDIA's")
 
 
@@ -125,7 +127,6 @@ def parse(lines: Iterable[str]) -> Tuple[List[Event], List[str]]:
         found = _NAMED.search(line)
         if found:
             named, age = found.group(1), 0
-            continue
         age += 1
         event = _event(line)
         if event is None and named and age <= 4 and _FELL.search(line):
@@ -175,6 +176,8 @@ def _xid(place: str, number: int, said: str, text: str) -> Event:
         advice = _RECOVERY.search(said)
         if advice:
             entry = _ADVICE.get(int(advice.group(1), 16), _UNLISTED)
+    elif number in MEMORY_ERRORS and _RESET.search(said):
+        entry = entry._replace(status="fail", action="reboot")
     return Event("xid", place, number, entry, text, link if link is not None and link >= 0 else None)
 
 
