@@ -45,11 +45,40 @@ def test_counts_and_limits() -> None:
         ({**BARE, "nvme": {"count": 8, "min_bytes": None}}, "nvme.min_bytes must be a number, not None"),
         ({**BARE, "limits": {"disk_used_percent": float("nan")}}, "limits.disk_used_percent must be a number, not nan"),
         ({**BARE, "limits": []}, r"limits must be a mapping, not \[\]"),
+        ({**BARE, "gpus": {"ecc": "no"}}, "gpus.ecc must be true or false, not 'no'"),
+        (
+            {**BARE, "gpus": {"vbios": 96.0}},
+            'gpus.vbios must be a version in quotes such as "96.00.A5.00.1A", not 96.0',
+        ),
+        ({**BARE, "gpus": {"vbios": "new"}}, "gpus.vbios must be a version in quotes"),
+        ({**BARE, "gpus": {"power_watts": "700 W"}}, "gpus.power_watts must be a number, not '700 W'"),
+        ({**BARE, "gpus": {"sm_mhz": None}}, "gpus.sm_mhz must be a number, not None"),
+        ({**BARE, "gpus": {"nvlink": 18}}, "gpus.nvlink must be a mapping, not 18"),
+        ({**BARE, "gpus": {"nvlink": {"gbps": 1}}}, "'gbps' of gpus.nvlink; known are links, gbytes_per_second"),
+        ({**BARE, "gpus": {"nvlink": {"links": 0}}}, "gpus.nvlink.links must be a whole number from 1 to 256, not 0"),
+        ({**BARE, "gpus": {"nvlink": {"gbytes_per_second": "26 GB/s"}}}, "gbytes_per_second must be a number, not '26"),
+        ({**BARE, "gpus": {"topology": {"gpus": 18}}}, "gpus.topology.gpus must be as nvidia-smi topo -m has it"),
+        ({**BARE, "gpus": {"topology": {"nics": "near"}}}, "gpus.topology.nics must be PIX, PXB, PHB, NODE or SYS"),
+        ({**BARE, "gpus": {"topology": {"numa": [0, "1"]}}}, r"gpus.topology.numa must be a list of NUMA nodes"),
     ],
 )
 def test_what_is_wrong_is_named(data: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Profile.from_dict(data)
+
+
+def test_what_gpu_checks_expect_is_taken() -> None:
+    gpus = {
+        "count": 8,
+        "ecc": True,
+        "vbios": "96.00.A5.00.1A",
+        "power_watts": 700,
+        "sm_mhz": 1980,
+        "nvlink": {"links": 18, "gbytes_per_second": 26.562},
+        "topology": {"gpus": "NV18", "nics": "PXB", "numa": [0, 0, 0, 0, 1, 1, 1, 1]},
+    }
+
+    assert Profile.from_dict({**BARE, "gpus": gpus}).gpus == gpus
 
 
 def test_lowest_firmware_of_hcas_is_taken() -> None:
@@ -66,7 +95,12 @@ VALUES = (
 @given(
     st.dictionaries(
         st.sampled_from([*Profile.__dataclass_fields__, "other"]),
-        VALUES | st.dictionaries(st.sampled_from(["count", "min_bytes", "rate_gbps", "x"]), VALUES, max_size=3),
+        VALUES
+        | st.dictionaries(
+            st.sampled_from(["count", "min_bytes", "rate_gbps", "x", "nvlink", "topology", "vbios", "ecc"]),
+            VALUES,
+            max_size=3,
+        ),
     )
 )
 def test_any_mapping_is_a_profile_or_a_value_error(data: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict
+from typing import Any, Callable, Dict, Tuple
 
 # every threshold that something reads: a misspelt one would silently never hold
 LIMITS = (
@@ -19,6 +19,9 @@ LIMITS = (
     "disk_read_seconds",
     "disk_used_percent",
     "fan_percent",
+    "gpu_celsius",
+    "gpu_corrected_errors",
+    "gpu_memory_used_mib",
     "hca_errors_per_hour",
     "hca_link_downs_per_day",
     "hca_module_celsius",
@@ -26,6 +29,7 @@ LIMITS = (
     "inventory_days",
     "memory_corrected_per_day",
     "memory_min_bytes",
+    "nvlink_errors",
     "nvme_wear_percent",
 )
 
@@ -53,7 +57,10 @@ class Profile:
     """Expectations for one hardware model; a count of 0 means that none is expected.
 
     gpus: {count, model (text within the GPU's name), driver_required, kernel_module (open or proprietary), nvswitch
-    (whether a fabric manager is needed), rdma (how HCAs reach GPU memory: peermem, dmabuf or both)}
+    (whether a fabric manager is needed), rdma (how HCAs reach GPU memory: peermem, dmabuf or both), ecc (false: they
+    have none), vbios (lowest accepted version), power_watts (their power limit), sm_mhz (what their highest SM clock
+    must reach), nvlink {links (of each), gbytes_per_second (of each link)}, topology {gpus (way between every two:
+    NV18), nics (how far the nearest NIC may be: PIX, PXB, PHB, NODE, SYS), numa (the node of each, in order)}}
     hcas: {count, rate_gbps, firmware (lowest accepted version), module_firmware (of transceivers, by part number)}
     ethernet: {count, pxe (FQDD of the NIC that installs)}
     nvme: {count, min_bytes} of the data drives
@@ -112,7 +119,7 @@ class Profile:
 
 _TEXTS = ("name", "vendor", "model")
 _COUNTED = ("gpus", "hcas", "ethernet", "nvme", "psus", "fans", "dimms")
-_NUMBERS = ("rate_gbps", "min_bytes", "max_bytes", "total_gib")
+_NUMBERS = ("rate_gbps", "min_bytes", "max_bytes", "total_gib", "power_watts", "sm_mhz")
 
 
 def _check_value(key: str, value: Any) -> None:
@@ -129,12 +136,32 @@ def _check_value(key: str, value: Any) -> None:
     for name in value if key == "limits" else [n for n in _NUMBERS if n in value]:
         if not _is_number(value[name]):
             raise ValueError(f"{key}.{name} must be a number, not {value[name]!r}")
+    if key == "gpus":
+        _check_gpus(value)
     if key == "hcas":
         _check_hcas(value)
     if key == "os_disk":
         _check_os_disk(value)
     if key == "tuning" and (wrong := sorted(set(value) - set(TUNING_KEYS))):
         raise ValueError(f"unknown key {wrong[0]!r} of tuning; known are {', '.join(TUNING_KEYS)}")
+
+
+def _check_gpus(value: Dict[str, Any]) -> None:
+    """ValueError where a value of what the GPU checks expect is of a wrong kind, or a key is unknown."""
+    if not isinstance(value.get("ecc", True), bool):
+        raise ValueError(f"gpus.ecc must be true or false, not {value['ecc']!r}")
+    if "vbios" in value and not _VBIOS.match(str(value["vbios"])):
+        raise ValueError(f'gpus.vbios must be a version in quotes such as "96.00.A5.00.1A", not {value["vbios"]!r}')
+    for part, keys in GPU_PARTS.items():
+        inner = value.get(part, {})
+        if not isinstance(inner, dict):
+            raise ValueError(f"gpus.{part} must be a mapping, not {inner!r}")
+        for name, given in inner.items():
+            if name not in keys:
+                raise ValueError(f"unknown key {name!r} of gpus.{part}; known are {', '.join(keys)}")
+            kind, holds = keys[name]
+            if not holds(given):
+                raise ValueError(f"gpus.{part}.{name} must be {kind}, not {given!r}")
 
 
 def _check_hcas(value: Dict[str, Any]) -> None:
@@ -157,5 +184,28 @@ def _check_os_disk(value: Dict[str, Any]) -> None:
         raise ValueError("os_disk says nothing about the disk: exclude_data_drives is not true, and nothing else given")
 
 
+def _is_whole(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value and abs(value) < 1e30
+
+
+_WAY = re.compile(r"^(NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS)$")
+_VBIOS = re.compile(r"^[0-9A-Fa-f]{1,4}(\.[0-9A-Fa-f]{1,4}){2,7}$")
+# by key of gpus.nvlink and gpus.topology: how an error calls what it must be, and whether it is
+GPU_PARTS: Dict[str, Dict[str, Tuple[str, Callable[[Any], bool]]]] = {
+    "nvlink": {
+        "links": ("a whole number from 1 to 256", lambda value: _is_whole(value, 1, 256)),
+        "gbytes_per_second": ("a number", _is_number),
+    },
+    "topology": {
+        "gpus": ("as nvidia-smi topo -m has it, such as NV18", lambda value: bool(_WAY.match(str(value)))),
+        "nics": ("PIX, PXB, PHB, NODE or SYS", lambda value: value in ("PIX", "PXB", "PHB", "NODE", "SYS")),
+        "numa": (
+            "a list of NUMA nodes such as [0, 0, 1, 1]",
+            lambda value: isinstance(value, list) and all(_is_whole(node, 0, 1023) for node in value),
+        ),
+    },
+}
