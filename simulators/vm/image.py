@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,16 @@ IDLE_UNITS = (
     "getty@tty1.service", "serial-getty@ttyS0.service", "nvmf-autoconnect.service", "systemd-udev-settle.service",
     "apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service",
 )  # fmt: skip
+BASE_FILES = {
+    "etc/hostname": "localhost\n",
+    "etc/machine-id": "",
+    "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    # there is no name server in the machine's network; the one of this machine is none of its business
+    "etc/resolv.conf": "",
+    "etc/fstab": "LABEL=root / ext4 defaults,noatime 0 1\n",
+    # an emulated machine on a busy one takes its time
+    "etc/systemd/system.conf.d/patience.conf": "[Manager]\nDefaultTimeoutStartSec=900s\n",
+}
 MIB = 1024 * 1024
 SECTOR = 512
 CORE_START, ESP_START, ESP_MIB = MIB, 2 * MIB, 64  # where GRUB's core and the EFI partition lie
@@ -73,7 +84,17 @@ class Image:
 def build(say: object = None) -> Image:
     """The image of this recipe, made when there is none, or it lacks a week's updates. LabError says what failed."""
     suite, lines = sources.debian()
-    folder = CACHE / f"image-{_sum(lines)}"
+    files = (Path(__file__), Path(ephemeral.__file__), ephemeral.INIT)
+    folder = made_once("image", sum_of(lines, *files), _make, suite, lines, say)
+    made = json.loads((folder / "image.json").read_text())
+    return Image(folder, made["suite"], made["seconds"])
+
+
+def made_once(
+    kind: str, recipe: str, make: Callable[[Path, str, list[str]], None], suite: str, lines: list[str], say: object
+) -> Path:
+    """The folder of the image of this kind and recipe; make makes it when there is none, or it is too old."""
+    folder = CACHE / f"{kind}-{recipe}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once make one image
@@ -81,11 +102,10 @@ def build(say: object = None) -> Image:
             if os.geteuid():
                 raise LabError("making the image needs root")
             if callable(say):
-                say(f"making the image of a {suite} server from this machine's package archive (some minutes)")
-            _make(folder, suite, lines)
-            _forget_old(folder)
-    made = json.loads((folder / "image.json").read_text())
-    return Image(folder, made["suite"], made["seconds"])
+                say(f"making the {kind} of a {suite} server from this machine's package archive (some minutes)")
+            make(folder, suite, lines)
+            _forget_old(folder, kind)
+    return folder
 
 
 def _is_fresh(folder: Path) -> bool:
@@ -95,10 +115,10 @@ def _is_fresh(folder: Path) -> bool:
         return False
 
 
-def _sum(lines: list[str]) -> str:
-    """What it is made of, as a short sum: this recipe and the archive."""
+def sum_of(lines: list[str], *files: Path) -> str:
+    """What an image is made of, as a short sum: the files with its recipe, and the archive."""
     recipe = hashlib.sha256("\n".join(lines).encode())
-    for path in (Path(__file__), Path(ephemeral.__file__), ephemeral.INIT):
+    for path in files:
         recipe.update(path.read_bytes())
     return recipe.hexdigest()[:16]
 
@@ -110,15 +130,15 @@ def _make(folder: Path, suite: str, lines: list[str]) -> None:
     work.mkdir()
     try:
         root = work / "root"
-        _bootstrap(root, suite, lines)
-        release = sorted(path.name.removeprefix("vmlinuz-") for path in (root / "boot").glob("vmlinuz-*"))[-1]
+        bootstrap(root, suite, lines, PACKAGES)
+        release = kernel_of(root)
         _configure(root, release)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         shutil.copyfile(root / "boot" / f"vmlinuz-{release}", folder / "vmlinuz")
         ephemeral.build(root, release, BOOT_MODULES, folder / "initrd.zst")
         _local_efi(work, folder / "local.efi")
-        _assemble(work, root, work / "disk.raw")
+        assemble(work, root, work / "disk.raw")
         run("zstd", "-q", "-T0", "-6", work / "disk.raw", "-o", folder / "disk.zst")
         made = {
             "suite": suite,
@@ -132,8 +152,16 @@ def _make(folder: Path, suite: str, lines: list[str]) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _bootstrap(root: Path, suite: str, lines: list[str]) -> None:
-    """Install the packages. The initramfs holds only what this machine's disks need: it is loaded by firmware."""
+def kernel_of(root: Path) -> str:
+    """The release of the newest kernel that is installed there."""
+    return sorted(path.name.removeprefix("vmlinuz-") for path in (root / "boot").glob("vmlinuz-*"))[-1]
+
+
+def bootstrap(root: Path, suite: str, lines: list[str], packages: tuple[str, ...], *hooks: str) -> None:
+    """Install the packages. The initramfs holds only what this machine's disks need: it is loaded by firmware.
+
+    hooks: shell commands at the end, while apt's lists are still there; $1 is the root.
+    """
     modules = "\\n".join(BOOT_MODULES)
     early = (
         'mkdir -p "$1/etc/initramfs-tools/conf.d" "$1/usr/share/initramfs-tools/modules.d"; '
@@ -143,24 +171,16 @@ def _bootstrap(root: Path, suite: str, lines: list[str]) -> None:
     command = [
         # its mounts of /proc, /sys and /dev are nobody else's, and end with it, however it ends
         "unshare", "--mount", "--propagation", "private",
-        "mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}",
+        "mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(packages)}",
         "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("man", "doc", "locale")),
-        f"--essential-hook={early}", suite, str(root), *lines,
+        f"--essential-hook={early}", *(f"--customize-hook={hook}" for hook in hooks), suite, str(root), *lines,
     ]  # fmt: skip
     run(*command, seconds=1800)
 
 
 def _configure(root: Path, release: str) -> None:
-    files = {
-        "etc/hostname": "localhost\n",
-        "etc/machine-id": "",
-        "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
-        # there is no name server in the machine's network; the one of this machine is none of its business
-        "etc/resolv.conf": "",
-        "etc/fstab": "LABEL=root / ext4 defaults,noatime 0 1\n",
-        # an emulated machine on a busy one takes its time
-        "etc/systemd/system.conf.d/patience.conf": "[Manager]\nDefaultTimeoutStartSec=900s\n",
+    files = BASE_FILES | {
         "etc/systemd/network/20-dhcp.network": "[Match]\nName=e*\n\n[Network]\nDHCP=ipv4\nIPv6AcceptRA=no\n"
         "LinkLocalAddressing=no\n",
         # the second port has no cable
@@ -171,19 +191,29 @@ def _configure(root: Path, release: str) -> None:
         "growpart: {mode: 'off'}\nresize_rootfs: false\nlocale: false\n",
         "boot/grub/grub.cfg": _grub_menu(release),
     }
+    write_files(root, files)
+    (root / "boot" / "efi").mkdir(exist_ok=True)
+    strip(root)
+    run("chroot", root, "systemctl", "--quiet", "enable", "systemd-networkd.service", "ssh.service")
+    run("chroot", root, "systemctl", "--quiet", "mask", *IDLE_UNITS)
+
+
+def write_files(root: Path, files: dict[str, str]) -> None:
+    """Files by their names below the root, with their content."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    (root / "boot" / "efi").mkdir(exist_ok=True)
+
+
+def strip(root: Path) -> None:
+    """Remove what no machine shares with another, and what apt fetches anew."""
     for path in [
         *root.glob("etc/ssh/ssh_host_*"),
         *root.glob("var/lib/apt/lists/*_*"),
         *root.glob("var/cache/apt/*.bin"),
     ]:
         path.unlink()
-    run("chroot", root, "systemctl", "--quiet", "enable", "systemd-networkd.service", "ssh.service")
-    run("chroot", root, "systemctl", "--quiet", "mask", *IDLE_UNITS)
 
 
 def _grub_menu(release: str) -> str:
@@ -210,10 +240,10 @@ def _local_efi(work: Path, out: Path) -> None:
     _grub_image(work, "x86_64-efi", early, out)
 
 
-def _assemble(work: Path, root: Path, disk: Path) -> None:
-    """The whole disk: GPT, GRUB's core for BIOS, the EFI partition, the root file system."""
+def assemble(work: Path, root: Path, disk: Path, spare_mib: int = 96) -> None:
+    """The whole disk: GPT, GRUB's core for BIOS, the EFI partition, the root file system with so much room left."""
     used = int(run("du", "-s", "-B", str(MIB), root).split()[0])
-    root_mib = used * 11 // 10 + 96  # every MiB is written by an emulated CPU
+    root_mib = used * 11 // 10 + spare_mib  # every MiB is written by an emulated CPU
     with disk.open("wb") as stream:
         stream.truncate(ROOT_START + (root_mib + 2) * MIB)
     run("sgdisk", f"-n1:{CORE_START // SECTOR}:{ESP_START // SECTOR - 1}", "-t1:ef02",
@@ -257,8 +287,8 @@ def _embed(disk: Path, boot: bytes, core: bytes) -> None:
         stream.write(whole)
 
 
-def _forget_old(newest: Path) -> None:
-    images = sorted(CACHE.glob("image-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+def _forget_old(newest: Path, kind: str) -> None:
+    images = sorted(CACHE.glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in images[KEEP:]:
         if path != newest:
             shutil.rmtree(path, ignore_errors=True)

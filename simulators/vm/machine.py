@@ -87,11 +87,14 @@ def command(server: Server, boot: int, firmware: str, sources: list[str], accele
     folder = server.folder
     index = {source: f",bootindex={number}" for number, source in enumerate(sources, 1)}
     kvm = accelerator == "kvm"
+    cpu = server.settings.get("cpu") or ("host" if kvm else "qemu64,-svm")
+    iommu = bool(server.settings.get("iommu"))
     words = [
         "qemu-system-x86_64", "-name", server.name, "-nodefaults", "-no-user-config",
         "-display", "none", "-vga", "none",
-        "-machine", "q35", "-accel", "kvm" if kvm else "tcg,thread=multi,tb-size=512",
-        "-cpu", "host" if kvm else "qemu64,-svm", "-smp", "1", "-m", str(server.settings.get("memory", MEMORY_MIB)),
+        "-machine", "q35,kernel-irqchip=split" if iommu else "q35",
+        "-accel", "kvm" if kvm else "tcg,thread=multi,tb-size=512",
+        "-cpu", cpu, "-smp", "1", "-m", str(server.settings.get("memory", MEMORY_MIB)),
         "-uuid", server.hardware.uuid,
         "-smbios", f"type=1,manufacturer=Dell Inc.,product={MODEL},serial={server.hardware.service_tag}",
         "-serial", f"file:{folder / f'serial-{boot}.log'}",
@@ -101,6 +104,9 @@ def command(server: Server, boot: int, firmware: str, sources: list[str], accele
         # a reset or a power-off of the guest stops the machine and is told; the BMC decides what comes then
         "-action", "reboot=shutdown,shutdown=pause",
     ]  # fmt: skip
+    # first of all devices: it is there when the kernel looks at the ports
+    words += ["-device", "intel-iommu,intremap=on,caching-mode=on"] if iommu else []
+    words += [word for name, value in server.settings.get("qemu", {}).items() for word in (f"-{name}", str(value))]
     if firmware == "uefi":
         words += [
             "-drive", f"if=pflash,format=raw,readonly=on,file={OVMF / 'OVMF_CODE_4M.fd'}",

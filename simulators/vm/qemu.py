@@ -141,7 +141,7 @@ def watch(lab_dir: Path, lab: Lab, name: str, firmware: str, sources: list[str])
     lab_files.write_atomic(server.folder / "qemu.pid", f"{qemu.pid} {started_at(qemu.pid)}\n")
     reason = "lost"
     with contextlib.suppress(OSError):
-        qmp = _connect(server.folder / "qmp.sock", qemu)
+        qmp = connect(server.folder / "qmp.sock", qemu)
         reason = str(qmp.event("SHUTDOWN").get("reason"))
         print(f"{time.strftime('%F %T')} boot {boot}: {reason}", flush=True)
         if reason == "guest-reset":
@@ -151,7 +151,8 @@ def watch(lab_dir: Path, lab: Lab, name: str, firmware: str, sources: list[str])
     qemu.wait()
 
 
-def _connect(path: Path, qemu: subprocess.Popen[bytes]) -> Qmp:
+def connect(path: Path, qemu: subprocess.Popen[bytes]) -> Qmp:
+    """The monitor of a QEMU that has just been started; OSError when it ends, or does not listen in time."""
     until = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -168,10 +169,10 @@ def _tell_reboot(lab: Lab, name: str) -> None:
     opener.open(urllib.request.Request(url, method="POST"), timeout=10).close()
 
 
-def accelerator(kernel: Path, initrd: Path, seconds: float = 15) -> str:
+def accelerator(kernel: Path, initrd: Path, word: bytes = b"ephemeral system: probe", seconds: float = 15) -> str:
     """ "kvm" where a stock kernel really boots with it, else "tcg". Some machines have a /dev/kvm that cannot.
 
-    kernel, initrd: of the ephemeral system, which says a word on the serial port before it does anything.
+    kernel, initrd: of a system that says the word on the serial port; without another one, the ephemeral system.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
@@ -187,9 +188,9 @@ def accelerator(kernel: Path, initrd: Path, seconds: float = 15) -> str:
         os.set_blocking(out.fileno(), False)
         said, until = b"", time.monotonic() + seconds
         try:
-            while b"ephemeral system: probe" not in said and qemu.poll() is None and time.monotonic() < until:
+            while word not in said and qemu.poll() is None and time.monotonic() < until:
                 said += out.read() or b""
                 time.sleep(0.1)
         finally:
             qemu.kill()
-    return "kvm" if b"ephemeral system: probe" in said else "tcg"
+    return "kvm" if word in said else "tcg"
