@@ -30,8 +30,10 @@ RUNNING = (m.COMMISSIONING, m.DEPLOYING)
 
 
 class World:
-    """MAAS, its machines, and time. fate: good, never (it shows nothing), silent (nor does it when its power is switched again), fails,
-    vanishes, or driver (no power).
+    """MAAS, its machines, and time.
+
+    fate: good, never (it shows nothing), silent (nor does it when its power is switched again), fails, vanishes, or
+    driver (no power).
     """
 
     def __init__(self, fates: list[tuple[str, int, int]], seed: int = 0, errors: float = 0.0) -> None:
