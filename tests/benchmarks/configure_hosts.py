@@ -13,27 +13,18 @@ import functools
 import hashlib
 import http.server
 import json
-import os
-import re
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from bench_hosts import IMAGE, PROJECT, Cost, Hosts, engine
 from bmc_discovery import machine
 
-PROJECT = Path(__file__).resolve().parents[2]
-ENGINE = str(PROJECT / "scripts" / "container-engine")
-IMAGE = "localhost/firstlight-debian:12"
-VOLUMES = ("/var/lib/docker", "/var/lib/containerd")  # an overlay on an overlay does not work
-RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)\s+skipped=(\d+)", re.M)
 AIM = 0.5
 ROUNDS = 3
 
@@ -50,93 +41,6 @@ THEIR_SETTINGS: dict[str, Any] = {
     "docker_install_compose_plugin": False,
     "docker_daemon_options": {**DAEMON, "default-ulimits": {"nofile": {"Name": "nofile", "Hard": 4096, "Soft": 4096}}},
 }
-
-
-@dataclass
-class Cost:
-    wall: float
-    cpu: float
-    ran: float  # tasks a host, those that were skipped left out
-    skipped: float
-    changed: int
-
-
-def engine(*words: str, seconds: float = 900) -> str:
-    done = subprocess.run([ENGINE, *words], capture_output=True, text=True, timeout=seconds, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words[:4])}: {(done.stderr or done.stdout).strip()[-800:]}")
-    return done.stdout
-
-
-class Hosts:
-    """Containers that all start from one that was configured."""
-
-    def __init__(self, folder: Path, kind: str) -> None:
-        self.folder, self.kind = folder, kind
-        self.image = f"localhost/firstlight-bench-{kind}:latest"
-        self.names: list[str] = []
-
-    def start(self, count: int, image: str) -> None:
-        start = str(PROJECT / "molecule" / "shared" / "start-container")
-        for number in range(count):
-            name = f"firstlight-bench-{self.kind}-{number}"
-            self.names.append(name)
-            engine("run", start, name, image, *(word for v in VOLUMES for word in ("--volume", v)))
-
-    def snapshot(self) -> None:
-        engine("run", "podman", "commit", "-q", self.names[0], self.image)
-        self.stop()
-
-    def stop(self) -> None:
-        if self.names:
-            engine("run", "podman", "rm", "-f", "-v", "-t", "0", *self.names)
-        self.names = []
-
-    def remove(self) -> None:
-        self.stop()
-        engine("run", "podman", "rmi", "-f", "-i", self.image)
-
-    def play(self, playbook: Path, upstream: Path | None) -> Cost:
-        """Run the playbook on all of them; its cost is that of ansible-playbook and what it starts."""
-        lines = [f"{name} ansible_connection=podman_exec\n" for name in self.names]
-        (self.folder / "hosts").write_text("".join(lines))
-        environment = {
-            **os.environ,
-            "PATH": f"{PROJECT / '.venv' / 'bin'}:{os.environ['PATH']}",
-            "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
-        }
-        (self.folder / "ansible.cfg").write_text(
-            "\n".join(
-                [
-                    "[defaults]",
-                    f"inventory = {self.folder / 'hosts'}",
-                    f"roles_path = {PROJECT / 'roles'}:{upstream / 'roles' if upstream else ''}",
-                    f"collections_path = {upstream / 'collections' if upstream else self.folder}",
-                    f"library = {PROJECT / 'plugins/modules'}",
-                    f"module_utils = {PROJECT / 'plugins/module_utils'}",
-                    f"action_plugins = {PROJECT / 'plugins/action'}",
-                    f"connection_plugins = {PROJECT / 'molecule/plugins/connection'}",
-                    "forks = 20",
-                    "nocows = true",
-                    "pipelining = true",
-                    "interpreter_python = /usr/bin/python3",
-                ]
-            )
-        )
-        before, since = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        done = subprocess.run(
-            [ENGINE, "run", "ansible-playbook", str(playbook)],
-            env=environment, capture_output=True, text=True, timeout=1800, check=False,
-        )  # fmt: skip
-        wall, after = time.monotonic() - since, resource.getrusage(resource.RUSAGE_CHILDREN)
-        rows = [[int(n) for n in found[1:]] for found in RECAP.findall(done.stdout)]
-        if done.returncode or len(rows) != len(self.names):
-            raise SystemExit(f"{self.kind}: ansible-playbook failed:\n{done.stdout[-3000:]}{done.stderr[-500:]}")
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        share = len(rows)
-        return Cost(
-            wall, cpu, sum(r[0] for r in rows) / share, sum(r[4] for r in rows) / share, sum(r[1] for r in rows)
-        )
 
 
 def playbook_of(folder: Path, roles: list[str], settings: dict[str, Any]) -> Path:
