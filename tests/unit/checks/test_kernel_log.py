@@ -263,12 +263,14 @@ def test_xids_that_are_not_understood_are_unknown() -> None:
     assert finding.evidence.startswith("3 lines not understood")
 
 
-def test_what_was_cut_off_is_said() -> None:
-    cut = Output(fixture("boot.good.txt"), truncated=True)
+@pytest.mark.parametrize("judge", [judge_log, judge_xids])
+def test_what_is_gone_from_the_log_is_said(judge: Any) -> None:
+    whole = fixture("boot.good.txt")
+    rest = whole.split("\n", 1)[1]
 
-    (finding,) = judge_log({"dmesg": cut, "journal": cut, "warnings": cut}, PROFILE, {})
-
-    assert "oldest lines were not read" in finding.evidence
+    assert "gone" not in judge(captured(whole), PROFILE, {})[0].evidence
+    assert "gone" not in judge(captured(rest, fixture("journal.txt")[:100]), PROFILE, {})[0].evidence
+    assert "its first lines after boot are gone" in judge(captured(rest), PROFILE, {})[0].evidence
 
 
 def test_xids_are_read_where_gpus_are_expected_and_the_rest_everywhere() -> None:

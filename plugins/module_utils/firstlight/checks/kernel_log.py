@@ -33,6 +33,7 @@ _JOURNAL = Command((*_KERNEL, "-n", "50000"), max_bytes=_BYTES, keep="tail")
 _WARNINGS = Command((*_KERNEL, "-p", "warning", "-n", "20000"), max_bytes=_BYTES, keep="tail")
 
 _SITE_SECONDS = 3.0  # for a site's patterns, all lines together
+_FIRST_LINE = "Linux version "  # of the kernel's log after boot
 _KINDS_MAX = 2000
 _KINDS_SHOWN = 4
 _VARIABLE = re.compile(
@@ -219,9 +220,10 @@ def _wrong_setting(check: str, error: ValueError) -> Finding:
 
 
 def _scope(since: Optional[float], readable: Dict[str, Output]) -> str:
-    words = "" if since is None else time.strftime(" since %Y-%m-%dT%H:%M:%SZ", time.gmtime(since))
-    cut = readable and all(output.truncated for output in readable.values())
-    return words + ("; its oldest lines were not read" if cut else "")
+    if since is not None:
+        return time.strftime(" since %Y-%m-%dT%H:%M:%SZ", time.gmtime(since))
+    whole = any(_FIRST_LINE in output.text[:4000] for output in readable.values())
+    return "" if whole else "; its first lines after boot are gone"
 
 
 XID_CHECK = Check(XIDS, "quick", xid_reads, judge_xids, needs=("gpus.count", f"expect.{KEY}"), required=False)
