@@ -76,6 +76,11 @@ READ_CASES: list[Row] = [
         {"error": "its reader died", "errno": 0},
         [("unknown", "disk_read.unreadable", "nvme0n1", "escalate")],
     ),
+    _read(
+        "fewer bytes than asked for",
+        {"bytes": 4096, "seconds": QUICK},
+        [("unknown", "disk_read.unreadable", "nvme0n1", "escalate")],
+    ),
     _read("no times", {"bytes": 0, "seconds": []}, [("unknown", "disk_read.unreadable", "nvme0n1", "escalate")]),
     _read(
         "slow all over",

@@ -378,7 +378,15 @@ def test_every_fixture_is_used() -> None:
         (here / f"{name}.py").read_text() for name in ("disk_cases", "hca_cases", "host_cases", "pcie_cases")
     )
 
-    assert {path.name for path in FIXTURES.iterdir() if path.name not in text} == set()
+    assert {path.name for path in FIXTURES.iterdir() if path.name not in text} == {"README.md"}
+
+
+def test_what_a_judge_is_given_has_the_names_of_what_is_read() -> None:
+    first = {case.check: case for case in reversed(HARDWARE)}
+
+    for name, case in first.items():
+        reads = BY_NAME[name].reads(case.wanted_profile(), {**case.expect, "docker": True})
+        assert set(reads) == set(case.captured), name
 
 
 def test_every_symptom_has_a_sample() -> None:

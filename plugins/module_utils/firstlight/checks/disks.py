@@ -22,6 +22,7 @@ WATCHED = (*PATHS, "/tmp", "/home", "/var/log", "/var/lib/docker")  # noqa: S108
 DEFAULT_USED_PERCENT = 95.0
 DEFAULT_READ_SECONDS = 1.0  # for 1 MiB; a healthy drive that is busy needs a tenth of that
 _DRIVES_MAX = 128
+_READ_BYTES = 8 * 1024 * 1024
 _NOT_PERMITTED = (1, 13)  # EPERM, EACCES
 _NO_NODE = 2  # ENOENT
 
@@ -261,6 +262,8 @@ def _judge_drive(drive: Mapping[str, Any], limit: float) -> List[Finding]:
         return [Finding(READ, "fail", "disk.read_error", locator, evidence, "replace")]
     if not isinstance(seconds, list) or not seconds or not all(isinstance(s, (int, float)) for s in seconds):
         return [unknown(READ, "unreadable", f"no times: {str(seconds)[:80]}", locator)]
+    if drive.get("bytes") != _READ_BYTES:
+        return [unknown(READ, "unreadable", f"{drive.get('bytes')} bytes read, expected {_READ_BYTES}", locator)]
     slow = [s for s in seconds if s >= limit]
     if not slow:
         return []
