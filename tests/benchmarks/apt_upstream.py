@@ -27,7 +27,7 @@ def playbook_of(folder: Path, name: str, roles: list[str], settings: dict[str, A
         {"ansible.builtin.setup": {"gather_subset": ["min", "pkg_mgr", "service_mgr"]}},
         {"ansible.builtin.include_role": {"name": "apt_cache"}},
         # as on a machine that was just installed
-        {"ansible.builtin.shell": "rm -rf /var/lib/apt/lists/* && apt-get clean"},
+        {"ansible.builtin.shell": "rm -rf /var/lib/apt/lists/* && apt-get clean && apt-get update -qq"},
         *({"ansible.builtin.include_role": {"name": role}} for role in roles),
     ]
     path = folder / f"{name}.yml"
