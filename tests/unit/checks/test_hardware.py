@@ -338,6 +338,14 @@ def test_containers_are_asked_over_the_socket(daemon: Daemon) -> None:
     assert said["more"] == 0
 
 
+def test_without_a_daemon_one_line_says_so(tmp_path: Path) -> None:
+    command = replace(services.CONTAINERS, argv=(*services.CONTAINERS.argv[:-1], str(tmp_path / "none")))
+
+    output = run_command(command)
+
+    assert (output.code, output.errors) == (1, "FileNotFoundError [Errno 2] No such file or directory\n")
+
+
 def test_of_very_many_containers_the_rest_is_counted(daemon: Daemon) -> None:
     daemon.containers = {"a": {}, "b": {}, "c": {}}
 

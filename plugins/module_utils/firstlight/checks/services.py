@@ -41,14 +41,17 @@ def get(path, most):
     if answer.status != 200:
         raise ValueError("GET %s: HTTP %d %s" % (path, answer.status, text[:200]))
     return json.loads(text)
-found, rows = [], get("/containers/json?all=1", 8388608)
+try:
+    found, rows = [], get("/containers/json?all=1", 8388608)
+except (OSError, ValueError, http.client.HTTPException) as error:
+    sys.exit("%s %s" % (type(error).__name__, error))
 for row in rows[:256]:
     one = {"id": str(row["Id"])[:12], "name": "".join(row.get("Names") or [])[:128].lstrip("/"), "image":
            str(row.get("Image"))[:128], "state": str(row.get("State")), "status": str(row.get("Status"))[:64]}
     try:
         config = get("/containers/%s/json" % row["Id"], 1048576).get("HostConfig") or {}
         one.update(privileged=config.get("Privileged"), pid=config.get("PidMode"), caps=config.get("CapAdd") or [])
-    except ValueError as error:  # removed meanwhile
+    except (OSError, ValueError, http.client.HTTPException) as error:  # such as one removed meanwhile
         one["error"] = str(error)[:200]
     found.append(one)
 print(json.dumps({"containers": found, "more": max(0, len(rows) - 256)}))
