@@ -300,7 +300,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
             ]
         else:
             one = known[self.path.split("/")[2][0]]
-            status, found = (404, found) if one.get("gone") else (200, {"HostConfig": one})
+            status = one.get("status", 200)
+            found = {"HostConfig": one} if status == 200 else found
         body = json.dumps(found).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -327,14 +328,19 @@ def asking(daemon: Daemon) -> Command:
 
 
 def test_containers_are_asked_over_the_socket(daemon: Daemon) -> None:
-    daemon.containers = {"a": {"Privileged": True}, "b": {"PidMode": "host", "CapAdd": ["SYS_ADMIN"]}, "c": {"gone": 1}}
+    daemon.containers = {
+        "a": {"Privileged": True},
+        "b": {"PidMode": "host", "CapAdd": ["SYS_ADMIN"]},
+        "c": {"status": 500},
+    }
+    daemon.containers["d"] = {"status": 404}
 
     said = read(asking(daemon))
 
     a, b, c = said["containers"]
     assert (a["name"], a["id"], a["privileged"], a["caps"]) == ("a", "a" * 12, True, [])
     assert (b["pid"], b["caps"]) == ("host", ["SYS_ADMIN"])
-    assert "404" in c["error"]
+    assert "HTTP 500" in c["error"]
     assert said["more"] == 0
 
 

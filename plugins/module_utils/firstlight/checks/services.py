@@ -38,6 +38,8 @@ def get(path, most):
     docker.request("GET", path)
     answer = docker.getresponse()
     text = answer.read(most).decode("utf-8", "replace")
+    if answer.status == 404:
+        return None
     if answer.status != 200:
         raise ValueError("GET %s: HTTP %d %s" % (path, answer.status, text[:200]))
     return json.loads(text)
@@ -49,9 +51,12 @@ for row in rows[:256]:
     one = {"id": str(row["Id"])[:12], "name": "".join(row.get("Names") or [])[:128].lstrip("/"), "image":
            str(row.get("Image"))[:128], "state": str(row.get("State")), "status": str(row.get("Status"))[:64]}
     try:
-        config = get("/containers/%s/json" % row["Id"], 1048576).get("HostConfig") or {}
+        said = get("/containers/%s/json" % row["Id"], 1048576)
+        if said is None:
+            continue  # removed meanwhile
+        config = said.get("HostConfig") or {}
         one.update(privileged=config.get("Privileged"), pid=config.get("PidMode"), caps=config.get("CapAdd") or [])
-    except (OSError, ValueError, http.client.HTTPException) as error:  # such as one removed meanwhile
+    except (OSError, ValueError, http.client.HTTPException) as error:
         one["error"] = str(error)[:200]
     found.append(one)
 print(json.dumps({"containers": found, "more": max(0, len(rows) - 256)}))
