@@ -92,6 +92,8 @@ def _unread(check: str) -> list[Row]:
     ]
 
 
+V100 = "smi-q.v100.xml"
+HERE, THERE = "0000:1b:00.0", "0000:8a:00.0"
 BAD_END = "Unable to determine the device handle for GPU0000:9D:00.0: Unknown Error\n"
 COUNT = [
     *_unread("gpu_count"),
@@ -110,6 +112,8 @@ COUNT = [
     _log("gpu_count", "9 of 8", smi(), [("fail", "gpu.unexpected", "", "escalate")], count=7),
     _log("gpu_count", "wrong model", smi({0: {"product_name": "NVIDIA A100-SXM4-80GB"}}),
          [("fail", "gpu.wrong_model", "0000:1b:00.0", "escalate")]),
+    _log("gpu_count", "without a name", smi({0: {"product_name": None}}), lost("gpu_count", "unreadable", place=HERE)),
+    _log("gpu_count", "text form", Output(fixture("smi-q.2x-h100.txt")), good("gpu_count"), count=2),
     _log("gpu_count", "another driver", smi(), [("fail", "gpu.driver_version", "", "escalate")],
          expect={"gpu_driver": "580.159.04"}),
 ]  # fmt: skip
@@ -140,12 +144,11 @@ def _memory(
     return _log("gpu_memory", name, smi({0: values}, base), want, **gpus)
 
 
-V100 = "smi-q.v100.xml"
-HERE, THERE = "0000:1b:00.0", "0000:8a:00.0"
 PAGES = "retired_pages/{}_retirement/retired_count"
 MEMORY = [
     *_unread("gpu_memory"),
     _log("gpu_memory", "8 good", smi(), good("gpu_memory")),
+    _log("gpu_memory", "text form", Output(fixture("smi-q.2x-h100.txt")), good("gpu_memory")),
     _log("gpu_memory", "V100", smi(base=V100), good("gpu_memory")),
     _memory("ECC off", {"ecc_mode/current_ecc": "Disabled", "ecc_mode/pending_ecc": "Disabled", "ecc_errors": None,
                         "remapped_rows": None},
@@ -241,6 +244,8 @@ RUNNING = [
     _running("at work, at the power cap", {f"{REASON}gpu_idle": "Not Active", f"{REASON}sw_power_cap": "Active"},
              good("gpu_running")),
     _running("a process", process("./gpu_burn"), [("fail", "gpu.process", HERE, "escalate")]),
+    _log("gpu_running", "processes, text form", Output(fixture("smi-q.2x-h100.txt")),
+         [("fail", "gpu.process", HERE, "escalate")]),
     _running("a process without a name", process("[Not Found]"), [("fail", "gpu.process", HERE, "escalate")]),
     _running("a process that may be", {**IN_USE, **process("/usr/bin/nv-hostengine")}, good("gpu_running"),
              expect={"gpu_processes": ["nv-hostengine"]}),
@@ -250,6 +255,8 @@ RUNNING = [
     _running("memory in use, nobody seen", IN_USE, [("fail", "gpu.memory_in_use", HERE, "reboot")]),
     _running("memory in use, as the profile accepts", IN_USE, good("gpu_running"),
              limits={"gpu_memory_used_mib": 40000}),
+    _running("much not told", {"temperature": None, "clocks_event_reasons": None, "fb_memory_usage": None},
+             lost("gpu_running", "unreadable", place=HERE)),
     _running("memory not told", {"fb_memory_usage/used": "N/A"}, lost("gpu_running", "unreadable", place=HERE)),
     _running("hot, clocks halved", {f"{REASON}hw_thermal_slowdown": "Active", f"{REASON}hw_slowdown": "Active"},
              [("fail", "gpu.throttled", HERE, "escalate")]),

@@ -91,10 +91,12 @@ NVLINK = [
 ]  # fmt: skip
 
 RUNS = "LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\n"
+FAILED = "LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=exit-code\n"
 FABRIC_GOOD = {
     "nvidia_smi": smi(),
     "manager": Output(RUNS),
     "version": Output("\n\tFabric Manager version is : 580.95.05\n\n"),
+    "log": Output(""),
     "container": Output("none\n", code=1),
     "virtual": Output("none\n", code=1),
 }
@@ -103,6 +105,12 @@ ABSENT: dict[str, Output] = {
     "manager": Output(RUNS.replace("=loaded", "=not-found").replace("=active", "=inactive").replace("running", "dead")),
     "version": broken("no_tool"),
 }
+LOG = (
+    "[Nov 29 2026 10:11:12] [INFO] [tid 1584] Received an inband message\n"
+    "[Nov 29 2026 10:11:13] [ERROR] [tid 1590] detected NVSwitch non-fatal error 12028 on fid 0 physical id 3 port 61\n"
+    "[Nov 30 2026 07:00:01] [ERROR] [tid 841] number of NVSwitches does not match any topology, aborting\n"
+    "[Nov 30 2026 07:00:02] [INFO] [tid 841] exiting\n"
+)
 A100 = smi(every({"fabric": None}))  # before Hopper GPUs are not registered
 
 
@@ -130,7 +138,9 @@ FABRIC = [
     _fabric("unhealthy route", [("fail", "gpu.fabric_unhealthy", HERE, "reboot")],
             {"fabric/health/route_unhealthy": "True"}),
     _fabric("manager failed", [("fail", "fabric_manager.not_running", UNIT, "reboot")],
-            manager=Output(RUNS.replace("=active", "=failed"))),
+            manager=Output(FAILED)),
+    _fabric("manager failed, and its log says why", [("fail", "fabric_manager.not_running", UNIT, "reboot")],
+            manager=Output(FAILED), log=Output(LOG)),
     _absent("manager absent", [("fail", "fabric_manager.not_running", UNIT, "escalate")]),
     _absent("manager absent, virtual machine", good("gpu_fabric"), virtual=Output("kvm\n")),
     _absent("manager absent, virtual machine, nothing told", [("fail", "fabric_manager.not_running", UNIT, "escalate")],

@@ -1,4 +1,4 @@
-"""gpu_count and gpu_firmware; the log of nvidia-smi that all GPU checks read; what holds for each of those checks."""
+"""gpu_count and gpu_firmware; and what holds for every check of GPUs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from firstlight.checks import gpu, gpu_memory, gpu_running, gpu_topology, nvlink
 from firstlight.checks.capture import Command, Output
 from firstlight.checks.engine import ASKED, Check, judge_check
+from firstlight.checks.gpu_log import parse_log
 from firstlight.findings import ACTIONS, STATUSES, Finding
 from firstlight.profile import Profile
 from simulators.host.containers import hardware_facts
@@ -67,106 +68,6 @@ def test_evidence_names_what_was_seen_and_expected() -> None:
     assert by_name["lost"] == "temperature/gpu_temp: GPU is lost"
     assert by_name["one below"] == "VBIOS 96.00.89.00.00, the profile accepts 96.00.89.00.01 or later"
     assert "96.00.9F.00.01: 0000:c3:00.0" in by_name["mixed"]
-
-
-# -- the log --------------------------------------------------------------------------------------------------------
-
-
-def test_the_log_of_eight() -> None:
-    log = gpu.parse_log(fixture("smi-q.8x-h100.xml"))
-
-    assert log is not None
-    assert (log.driver, log.attached, len(log.gpus)) == ("580.95.05", 8, 8)
-    assert [g.bus for g in log.gpus[:2]] == ["0000:1b:00.0", "0000:43:00.0"]
-    first = log.gpus[0]
-    assert first.get("ecc_mode/current_ecc") == "Enabled"
-    assert first.get("fan_speed") == ""
-    assert first.get("display_mode") == ""
-    assert first.get("temperature/gpu_target_temperature", "temperature/gpu_temp").endswith(" C")
-    assert first.number("gpu_power_readings/current_power_limit") == 700.0
-    assert first.number("temperature/gpu_temp_slow_tlimit_threshold") == -2.0
-    assert first.number("product_name") is None
-    assert first.number("vbios_version") is None
-    assert not [path for path in first.values if path.startswith(("supported_clocks", "mig_devices"))]
-    assert first.processes == ()
-
-
-def test_lines_around_the_document_do_not_matter() -> None:
-    text = fixture("smi-q.8x-h100.xml")
-
-    assert gpu.parse_log(f"a note\n{text}WARNING: infoROM is corrupted at gpu 0000:43:00.0\n") == gpu.parse_log(text)
-
-
-@pytest.mark.parametrize("name", ["/usr/bin/a&b <c>", "\x01\x1b[0m\ud800", "a</process_info", "&nosuch;", "é" * 9])
-def test_a_process_with_any_name_makes_no_log_unreadable(name: str) -> None:
-    info = "<process_info><pid>7</pid><process_name>NAME</process_name></process_info>\n"
-    text = fixture("smi-q.8x-h100.xml").replace("<processes>\n", f"<processes>\n{info}", 1).replace("NAME", name)
-    log = gpu.parse_log(text)
-
-    assert log is not None
-    assert len(log.gpus) == 8
-    assert log.gpus[0].processes[0]["pid"] == "7"
-    assert log.gpus[0].processes[0].get("process_name") or name == "&nosuch;"
-
-
-HEAD, TAIL = "<nvidia_smi_log>", "</nvidia_smi_log>"
-BOMB = (
-    '<?xml version="1.0"?>\n<!DOCTYPE nvidia_smi_log [\n<!ENTITY a "ha">\n'
-    + "".join(f'<!ENTITY a{n} "{f"&a{n - 1 if n else str()};" * 10}">\n' for n in range(9))
-    + f"]>\n{HEAD}<driver_version>&a8;</driver_version><gpu id='1'></gpu>{TAIL}"
-)
-FILE = BOMB[:45] + f'<!ENTITY a SYSTEM "file:///etc/passwd">]>\n{HEAD}<driver_version>&a;</driver_version>{TAIL}'
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        BOMB,
-        FILE,
-        '<?xml version="1.0"?><!DOCTYPE nvidia_smi_log [<!ELEMENT gpu ANY>]>' + HEAD + "<gpu id='1'/>" + TAIL,
-        HEAD + "<a>" * 20 + "</a>" * 20 + TAIL,
-        HEAD + "<a/>" * 200_001 + TAIL,
-        HEAD + "<gpu>" + TAIL,
-        f"<?xml version='1.0' encoding='no-such'?>{HEAD}<gpu a=1/>{TAIL}",
-        f"<?xml version='1.0'?><log>{HEAD}{TAIL}</log>",
-        "",
-        TAIL + HEAD,
-    ],
-    ids=["bomb", "file", "own declarations", "deep", "many", "not closed", "encoding", "another root", "empty", "torn"],
-)
-def test_what_nvidia_smi_would_not_write_is_refused(text: str) -> None:
-    assert gpu.parse_log(text) is None
-
-
-def test_the_doctype_that_nvidia_smi_writes_is_read_and_fetched_from_nowhere() -> None:
-    text = '<?xml version="1.0"?><!DOCTYPE nvidia_smi_log SYSTEM "file:///no/such.dtd">' + HEAD + "<gpu id='1'/>" + TAIL
-
-    log = gpu.parse_log(text)
-
-    assert log is not None
-    assert [g.bus for g in log.gpus] == ["1"]
-
-
-def test_what_is_kept_of_a_log_is_bounded() -> None:
-    info = f"<process_info><pid>1</pid><process_name>{'x' * 999}</process_name></process_info>"
-    log = gpu.parse_log(f"{HEAD}<gpu id='1'><processes>{info * 999}</processes></gpu>{TAIL}")
-
-    assert log is not None
-    assert len(log.gpus[0].processes) == 200
-    assert len(log.gpus[0].processes[0]["process_name"]) == 300
-
-
-PIECES = st.sampled_from(
-    ["<gpu id='1'>", "</gpu>", "<gpu>", "<processes>", "</processes>", "<process_info>", "</process_info>", "<a>",
-     "</a>", "<process_name>", "</process_name>", "<!DOCTYPE x>", "<![CDATA[", "]]>", "&lt;", "&#0;", "<!--", "-->"]
-)  # fmt: skip
-
-
-@given(st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join))
-def test_any_text_is_a_log_or_none(text: str) -> None:
-    log = gpu.parse_log(f"{HEAD}{text}{TAIL}")
-
-    assert log is None or all(isinstance(g.number("a"), (float, type(None))) for g in log.gpus)
 
 
 def test_columns_of_a_query_are_found_by_their_names() -> None:
@@ -252,7 +153,7 @@ def test_judges_never_raise(name: str, data: Any) -> None:
 @given(st.data())
 @settings(max_examples=100, deadline=None)
 def test_any_value_in_a_log_is_judged(data: Any) -> None:
-    paths = sorted(gpu.parse_log(fixture("smi-q.8x-h100.xml")).gpus[0].values)  # type: ignore[union-attr]
+    paths = sorted(parse_log(fixture("smi-q.8x-h100.xml")).gpus[0].values)  # type: ignore[union-attr]
     words = st.sampled_from(
         ["", "N/A", "Yes", "Active", "Unknown Error", "[GPU is lost]", "-1", "9" * 30, "1e9 C", "nan"]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import nvlink_cases as cases
 import pytest
 from gpu_health_cases import Row
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_gpu import judged, rows
 
@@ -42,6 +42,18 @@ def test_the_matrix_of_peers_is_none() -> None:
     assert parse_matrix(" \t\x1b[4mGPU0\tGPU1\t\x1b[0m\n GPU0\tX\tOK\t\n GPU1\tOK\tX\t\n") is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\tGPU0" + "".join(f"\tGPU{n}" for n in range(1, 600)) + "\n",
+        "\tGPU0\n" + "GPU0\t X \n" * 2,
+    ],
+    ids=["columns", "rows"],
+)
+def test_no_host_has_such_a_matrix(text: str) -> None:
+    assert parse_matrix(text) is None
+
+
 def test_evidence_says_what_is_where() -> None:
     by_name = {row[1]: judged(row)[0].evidence for row in cases.TOPOLOGY}
 
@@ -51,6 +63,7 @@ def test_evidence_says_what_is_where() -> None:
     assert by_name["another NUMA node"] == "NUMA node 1, 0 expected"
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.lists(st.sampled_from(["", "GPU0", "GPU1", "NIC0", " X ", "NV1", "PIX", "NUMA Affinity", "0"])), max_size=5

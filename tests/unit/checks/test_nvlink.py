@@ -7,7 +7,7 @@ import json
 import nvlink_cases as cases
 import pytest
 from gpu_health_cases import Row
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_gpu import judged, rows
 
@@ -28,6 +28,15 @@ def test_evidence_says_how_many_and_which() -> None:
     assert by_name["one slow"].evidence == "25 GB/s, 26.562 GB/s expected"
     assert by_name["recovered since"].evidence == "link 3: Recovery Errors 0 then, 1 now"
     assert by_name["errors of the past"].evidence == "link 3: CRC Errors 5"
+
+
+def test_the_fabric_managers_log_says_why_it_does_not_run() -> None:
+    by_name = {row[1]: judged(row)[0].evidence for row in cases.FABRIC}
+
+    assert by_name["manager failed"] == "it is failed, failed (loaded); result exit-code"
+    assert by_name["manager failed, and its log says why"].endswith(
+        "; its log: number of NVSwitches does not match any topology, aborting"
+    )
 
 
 def test_errors_of_nvlink_5_are_those_that_are_zero_on_a_good_link() -> None:
@@ -60,6 +69,7 @@ def test_the_status_of_links() -> None:
     assert gpus[8].said == cases.INACTIVE.strip()
 
 
+@settings(deadline=None)
 @given(
     st.text(max_size=200)
     | st.lists(st.sampled_from(["GPU 0: x (UUID: y)", "\t Link 0: 1 GB/s", "", "x"])).map("\n".join)

@@ -13,7 +13,8 @@ from typing import List, Optional, Tuple
 from ..findings import Finding
 from ..profile import Profile
 from .engine import Captured, Check, Expect, unknown
-from .gpu import Gpu, conclude, read_log, reads
+from .gpu import conclude, read_log, reads
+from .gpu_log import Gpu
 
 NAME = "gpu_memory"
 

@@ -15,7 +15,8 @@ from typing import Any, Dict, List, Tuple
 from ..findings import Finding
 from ..profile import Profile
 from .engine import Captured, Check, Expect, unknown
-from .gpu import Gpu, conclude, read_log, reads
+from .gpu import conclude, read_log, reads
+from .gpu_log import Gpu
 
 NAME = "gpu_running"
 MEMORY_USED_MIB = 1024  # an idle H100 uses none, drivers before 510 count some 500 of their own
@@ -42,11 +43,12 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     if log is None:
         return findings
     for gpu in log.gpus:
-        findings += _judge_processes(gpu, profile, expect)
-        findings += _judge_reasons(gpu)
-        findings += _judge_power(gpu, profile)
-        findings += _judge_clocks(gpu, profile)
-        findings += _judge_temperature(gpu, profile)
+        found = _judge_processes(gpu, profile, expect) + _judge_reasons(gpu) + _judge_power(gpu, profile)
+        found += _judge_clocks(gpu, profile) + _judge_temperature(gpu, profile)
+        findings += [finding for finding in found if finding.status != "unknown"]
+        odd = [finding.evidence for finding in found if finding.status == "unknown"]
+        if odd:
+            findings.append(unknown(NAME, "unreadable", f"not told: {', '.join(odd)}", gpu.locator))
     hottest = max((gpu.number("temperature/gpu_temp") or 0.0 for gpu in log.gpus), default=0.0)
     return conclude(NAME, output, findings, f"{len(log.gpus)} GPUs free, not throttled, at most {hottest:g} C")
 
@@ -56,7 +58,7 @@ def _finding(gpu: Gpu, status: str, symptom: str, evidence: str, action: str = "
 
 
 def _odd(gpu: Gpu, what: str, value: str) -> Finding:
-    return unknown(NAME, "unreadable", f"{what} not told: {value or 'N/A'}", gpu.locator)
+    return unknown(NAME, "unreadable", f"{what} {value or 'N/A'}", gpu.locator)
 
 
 def wanted(name: str, patterns: Any) -> bool:

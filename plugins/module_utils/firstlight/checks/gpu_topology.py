@@ -16,7 +16,8 @@ from ..findings import Finding
 from ..profile import Profile
 from .capture import Command, Source
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
-from .gpu import QUERY, expected, parse_log
+from .gpu import QUERY, expected
+from .gpu_log import parse_log
 
 NAME = "gpu_topology"
 MATRIX = Command(("nvidia-smi", "topo", "-m"), limit=30.0)
@@ -25,7 +26,7 @@ NEAR = ("PIX", "PXB", "PHB", "NODE", "SYS")  # the nearest first
 _CONTROL = re.compile(r"\x1b\[[0-9;]{0,8}m")
 _GPU = re.compile(r"^GPU\d{1,3}$")
 _NOT_A_NIC = re.compile(r"^(CPU Affinity|NUMA Affinity|GPU NUMA ID)$")
-_NUMA = "NUMA Affinity"
+_NUMA, _COLUMNS_MAX = "NUMA Affinity", 512
 _WAY = re.compile(r"^(X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS)$")
 
 
@@ -50,13 +51,16 @@ def parse_matrix(text: str) -> Optional[List[Row]]:
     """The GPUs' rows of ``nvidia-smi topo -m``; None when it is not that, or a row does not fit its heading."""
     lines = [[cell.strip() for cell in _CONTROL.sub("", line).split("\t")] for line in text.splitlines()]
     start = next((i for i, cells in enumerate(lines) if len(cells) > 1 and not cells[0] and cells[1] == "GPU0"), None)
-    if start is None:
+    if start is None or len(lines[start]) > _COLUMNS_MAX:
         return None
-    heading, rows = lines[start], []
+    heading = lines[start]
+    rows: List[Row] = []
     gpus = [name for name in heading if _GPU.match(name)]
     for cells in lines[start + 1 :]:
         if not _GPU.match(cells[0]):
             continue
+        if len(rows) >= len(gpus):
+            return None
         told = dict(zip(heading[1:], cells[1:]))  # noqa: B905 - the last columns may be empty, and left out
         row = Row(cells[0], numa=told.get(_NUMA, ""))
         for name, way in told.items():

@@ -20,7 +20,8 @@ from ..findings import Finding
 from ..profile import Profile
 from .capture import NO_TOOL, Command, Output, Source
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
-from .gpu import QUERY, Gpu, conclude, expected, parse_log, read_log
+from .gpu import QUERY, conclude, expected, read_log
+from .gpu_log import Gpu, parse_log
 
 NAME, FABRIC = "nvlink", "gpu_fabric"
 STATUS = Command(("nvidia-smi", "nvlink", "-s"), limit=30.0)
@@ -39,6 +40,11 @@ _COUNT = re.compile(r"^[0-9]{1,20}$")
 # the corrected code words of NVLink 5, billions on a good link; rates; a sum of two others
 _NO_ERRORS = re.compile(r"^(FEC |Total )|BER$")
 _MANAGER_VERSION = re.compile(r"Fabric Manager version is\s*:\s*(\d{3}(?:\.\d{1,4}){1,3})")
+
+_GPUS_MAX = 128
+# its log tells why it does not run; what NVSwitch reports there is in the kernel log too, where it is judged
+_LOG = Command(("tail", "-c", "65536", "/var/log/fabricmanager.log"))
+_LOG_ERROR = re.compile(r"^\[[^\]]{1,40}\] \[(?:ERROR|CRITICAL|FATAL)\] (?:\[tid \d{1,12}\] )?(.+)$", re.MULTILINE)
 
 Errors = Dict[str, Dict[str, Dict[str, int]]]
 
@@ -65,6 +71,8 @@ def parse_status(text: str) -> Optional[List[Links]]:
     found: List[Links] = []
     for line in text.splitlines():
         gpu, link = _GPU.match(line), _LINK.match(line)
+        if gpu and len(found) >= _GPUS_MAX:
+            return None
         if gpu:
             found.append(Links(gpu.group(1), gpu.group(2)))
         elif link and found:
@@ -209,6 +217,12 @@ def _some(texts: List[str]) -> str:
     return "; ".join(texts[:5]) + (f"; and {len(texts) - 5} more" if len(texts) > 5 else "")
 
 
+def last_error(text: str) -> str:
+    """The last error in the log of the fabric manager; empty when there is none."""
+    errors = _LOG_ERROR.findall(text[-65536:])
+    return errors[-1].strip()[:300] if errors else ""
+
+
 def reads_fabric(profile: Profile, expect: Expect) -> Dict[str, Source]:
     if not (expected(profile) and profile.gpus.get("nvswitch") is True) and not asked(expect, FABRIC):
         return {}
@@ -216,6 +230,7 @@ def reads_fabric(profile: Profile, expect: Expect) -> Dict[str, Source]:
         "nvidia_smi": QUERY,
         "manager": _MANAGER,
         "version": _VERSION,
+        "log": _LOG,
         "container": _CONTAINER,
         "virtual": _VIRTUAL,
     }
@@ -287,6 +302,8 @@ def _judge_manager(captured: Captured, driver: str, registered: bool) -> List[Fi
         return [_fabric("fail", "fabric_manager.starting", _UNIT, f"it is {active}", "wait")]
     if active != "active":
         evidence = f"it is {active}, {unit.get('SubState', '')} ({load}); result {unit.get('Result', 'not told')}"
+        told = last_error(captured["log"].text)
+        evidence += f"; its log: {told}" if told else ""
         action = "escalate" if load == "not-found" else "reboot"
         return [_fabric("fail", "fabric_manager.not_running", _UNIT, evidence, action)]
     if version.problem == NO_TOOL:
