@@ -42,12 +42,14 @@ def pci(gone: tuple[str, ...] = (), **changes: dict[str, Any]) -> str:
     return json.dumps(rows)
 
 
-def states(state: str = "P0", **other: str) -> str:
-    return "".join(f"0000{gpu.upper()}, {other.get(gpu, state)}\n" for gpu in GPUS)
+def states(state: str = "P0") -> str:
+    """What nvidia-smi -q -x says of all GPUs."""
+    told = "".join(f'<gpu id="0000{gpu.upper()}"><performance_state>{state}</performance_state></gpu>' for gpu in GPUS)
+    return f"<nvidia_smi_log>{told}</nvidia_smi_log>"
 
 
 def outputs(sysfs: Any, machine: Any = "none\n", states: Any = states()) -> dict[str, Any]:  # noqa: B008
-    return {"sysfs": sysfs, "virtualization": machine, "states": states}
+    return {"sysfs": sysfs, "virtualization": machine, "nvidia_smi": states}
 
 
 def slow(address: str) -> str:

@@ -19,6 +19,8 @@ from ..findings import Finding
 from ..profile import Profile
 from .capture import Command, Output, Source
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
+from .gpu import QUERY, expected
+from .gpu_log import parse_log
 from .pcie_acs import VIRTUALIZATION
 
 NAME = "pcie_link"
@@ -62,7 +64,6 @@ for address in sorted(os.listdir(top))[:8192]:
 print(json.dumps(found))
 """
 SYSFS = Command((sys.executable or "python3", "-I", "-S", "-c", _READER), limit=5.0, max_bytes=4 * 1024 * 1024)
-STATES = Command(("nvidia-smi", "--query-gpu=pci.bus_id,pstate", "--format=csv,noheader"))
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
     if not any(profile.count(kind) for kind in KINDS) and not asked(expect, NAME):
         return {}
     sources: Dict[str, Source] = {"sysfs": SYSFS, "virtualization": VIRTUALIZATION}
-    if profile.count("gpus") and profile.gpus.get("driver_required", True):
-        sources["states"] = STATES
+    if expected(profile):
+        sources["nvidia_smi"] = QUERY
     return sources
 
 
@@ -149,17 +150,11 @@ def generation(text: str) -> Optional[int]:
     return _GENERATIONS.get(float(found.group(1))) if found else None
 
 
-def parse_states(output: Optional[Output]) -> Dict[str, str]:
-    """Performance states by PCI address as in /sys, empty when nvidia-smi does not tell."""
-    if output is None or output.problem or output.code:
-        return {}
-    states = {}
-    for line in output.text.splitlines()[:1024]:
-        found = re.match(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*,\s*(P[0-9]{1,2})\s*$", line)
-        if found:
-            domain, _, rest = found.group(1).lower().partition(":")
-            states[f"{int(domain, 16):04x}:{rest}"] = found.group(2)
-    return states
+def read_states(output: Optional[Output]) -> Dict[str, str]:
+    """Performance states (``P0``) by PCI address as in /sys, empty when nvidia-smi does not tell."""
+    log = None if output is None or output.problem else parse_log(output.text)
+    states = {gpu.bus: gpu.get("performance_state") for gpu in log.gpus} if log else {}
+    return {bus: state for bus, state in states.items() if re.fullmatch(r"P[0-9]{1,2}", state)}
 
 
 def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
@@ -176,7 +171,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         return not_known(NAME, machine, "systemd-detect-virt")
     findings = list(missing.values()) if bare else _virtual(missing, machine.text.strip()[:32])
     by_address = {device.address: device for device in devices}
-    states = parse_states(captured.get("states"))
+    states = read_states(captured.get("nvidia_smi"))
     asleep: List[str] = []
     ends = [d for d in devices if d.kind != "bridge" and not _is_twin(d, by_address)]
     if not bare:  # what is on the bus of a container's machine, or in no full number, need not be this host's
