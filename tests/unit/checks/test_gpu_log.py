@@ -126,6 +126,7 @@ def test_the_text_form_says_what_the_xml_form_says() -> None:
     assert len(idle.values) > 50
     assert idle.processes == ()
     assert idle.number("gpu_power_readings/current_power_limit") == 700.0
+    assert idle.get("performance_state") == "P0"
 
 
 def test_the_text_form_tells_of_processes() -> None:

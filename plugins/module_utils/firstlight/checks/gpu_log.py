@@ -169,6 +169,7 @@ _LABELS = {
     "GPU Reset Status/Reset Required": "gpu_reset_status/reset_required",
     "GPU Reset Status/Drain and Reset Recommended": "gpu_reset_status/drain_and_reset_recommended",
     "MIG Mode/Current": "mig_mode/current_mig",
+    "Performance State": "performance_state",
     "FB Memory Usage/Used": "fb_memory_usage/used",
     "ECC Mode/Current": "ecc_mode/current_ecc",
     "ECC Mode/Pending": "ecc_mode/pending_ecc",
