@@ -39,9 +39,16 @@ READ = {"bytes": 8388608, "seconds": QUICK}
 GOOD = drive("nvme1n1", "S1", **READ)
 
 
-def _read(name: str, row: dict[str, Any], want: Want, **limits: float) -> Row:
+NO_NODE, NOT_OURS = ({"error": "it is not there", "errno": n} for n in (2, 1))
+
+
+def reading(*rows: dict[str, Any], machine: Any = ("none\n", 1)) -> dict[str, Any]:
+    return {**drives(*rows), "virtualization": machine}
+
+
+def _read(name: str, row: dict[str, Any], want: Want, machine: Any = ("none\n", 1), **limits: float) -> Row:
     profile = {**PROFILE, "limits": limits} if limits else PROFILE
-    return ("disk_read", name, drives(GOOD, drive(**row)), want, profile, {})
+    return ("disk_read", name, reading(GOOD, drive(**row), machine=machine), want, profile, {})
 
 
 READ_CASES: list[Row] = [
@@ -94,11 +101,39 @@ READ_CASES: list[Row] = [
         [("fail", "disk.slow", "nvme0n1", "replace")],
         disk_read_seconds=0.1,
     ),
-    ("disk_read", "no drive", drives(), [("unknown", "disk_read.no_drive", "", "escalate")], PROFILE, {}),
+    _read(
+        "in a container, one",
+        NO_NODE,
+        [("unknown", "disk_read.unreadable", "nvme0n1", "escalate")],
+        "podman\n",
+    ),
+    *(
+        ("disk_read", name, reading(drive(**NO_NODE), drive("vda", **NOT_OURS), machine=machine), want, PROFILE, {})
+        for name, machine, want in (
+            ("in a container, all", "docker\n", [("warn", "disk_read.virtual", "", "none")]),
+            (
+                "on bare metal, all",
+                ("none\n", 1),
+                [
+                    ("unknown", "disk_read.unreadable", "nvme0n1", "escalate"),
+                    ("unknown", "disk_read.not_permitted", "vda", "escalate"),
+                ],
+            ),
+            (
+                "on what is not known, all",
+                "no_tool",
+                [
+                    ("unknown", "disk_read.unreadable", "nvme0n1", "escalate"),
+                    ("unknown", "disk_read.not_permitted", "vda", "escalate"),
+                ],
+            ),
+        )
+    ),
+    ("disk_read", "no drive", reading(), [("unknown", "disk_read.no_drive", "", "escalate")], PROFILE, {}),
     (
         "disk_read",
         "the reader hangs",
-        {"drives": "timed_out"},
+        {"drives": "timed_out", "virtualization": "none\n"},
         [("unknown", "disk_read.timed_out", "", "retry")],
         PROFILE,
         {},
@@ -106,7 +141,7 @@ READ_CASES: list[Row] = [
     (
         "disk_read",
         "not JSON",
-        {"drives": "Traceback"},
+        {"drives": "Traceback", "virtualization": "none\n"},
         [("unknown", "disk_read.unreadable", "", "escalate")],
         PROFILE,
         {},

@@ -158,7 +158,8 @@ def test_every_drive_is_read_and_one_that_hangs_costs_its_limit_alone(tmp_path: 
     assert hanging["timed_out"] == 2.0
     assert missing["errno"] == 2
     assert short["error"] == "5 bytes"
-    findings = disks.judge_read({"drives": Output(json.dumps(said))}, Profile("x", "v", "m"), {})
+    captured = {"drives": Output(json.dumps(said)), "virtualization": Output("none\n", code=1)}
+    findings = disks.judge_read(captured, Profile("x", "v", "m"), {})
     assert [(f.symptom, f.locator) for f in findings] == [
         ("disk_read.timed_out", "nvme1n1, serial S-nvme1n1"),
         ("disk_read.unreadable", "nvme2n1, serial S-nvme2n1"),
@@ -411,7 +412,7 @@ def test_every_symptom_has_a_sample() -> None:
                 found.add(node.value)
     # those that the code puts together
     found |= {f"{kind}.{what}" for kind in ("nvme", "disk") for what in ("failed", "worn")} | {"nvme.hot"}
-    found |= {f"{check}.virtual" for check in ("pcie_link", "memory_errors", "cpu_idle")}
+    found |= {f"{check}.virtual" for check in ("pcie_link", "disk_read", "memory_errors", "cpu_idle")}
     found |= {f"{check}.no_device" for check in ("hca_firmware", "hca_errors", "hca_module")}
 
     assert len(found) > 15

@@ -15,6 +15,7 @@ from ..findings import Finding
 from ..profile import Profile
 from .capture import TIMED_OUT, Command, Source, file_systems, read_files
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
+from .pcie_acs import VIRTUALIZATION
 
 USAGE, READ_ONLY, READ = "disk_usage", "mounts_writable", "disk_read"
 PATHS = ("/", "/var", "/var/tmp")  # noqa: S108 : looked at, nothing is written there
@@ -25,6 +26,7 @@ _DRIVES_MAX = 128
 _READ_BYTES = 8 * 1024 * 1024
 _NOT_PERMITTED = (1, 13)  # EPERM, EACCES
 _NO_NODE = 2  # ENOENT
+_NOT_GIVEN = (1, 2)  # what a container gets for a device that it may not use: EPERM, ENOENT
 
 # drives() gives name, model, serial, size in bytes, transport of every drive, as lsblk tells; without it as /sys does.
 # Only real drives: no loop, zram, md, dm, zvol, nbd; none that is removable or empty, as a BMC's virtual media are.
@@ -213,7 +215,8 @@ def judge_mounts(captured: Captured, profile: Profile, expect: Expect) -> List[F
 
 
 def read_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
-    return {"drives": READER} if profile.count("nvme") or profile.os_disk or asked(expect, READ) else {}
+    wanted = profile.count("nvme") or profile.os_disk or asked(expect, READ)
+    return {"drives": READER, "virtualization": VIRTUALIZATION} if wanted else {}
 
 
 def parse_drives(text: str) -> Optional[List[Dict[str, Any]]]:
@@ -232,7 +235,7 @@ def place(drive: Mapping[str, Any]) -> str:
 
 
 def judge_read(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
-    output = captured["drives"]
+    output, machine = captured["drives"], captured["virtualization"]
     if output.problem or output.code:
         return not_known(READ, output, "the reader of all drives")
     drives = parse_drives(output.text)
@@ -240,6 +243,11 @@ def judge_read(captured: Captured, profile: Profile, expect: Expect) -> List[Fin
         return unreadable(READ, output.text, "the reader of all drives")
     if not drives:
         return [unknown(READ, "no_drive", "neither lsblk nor /sys/block shows a drive")]
+    kind = "none" if machine.problem else machine.text.strip()[:32] or "none"
+    if kind != "none" and all(drive.get("errno") in _NOT_GIVEN for drive in drives):
+        names = ", ".join(drive["name"] for drive in drives[:16])
+        said = f"runs in {kind}, which is given none of its machine's drives: {names}"
+        return [Finding(READ, "warn", f"{READ}.virtual", "", said)]
     limit = profile.limit("disk_read_seconds", DEFAULT_READ_SECONDS)
     findings = [finding for drive in drives for finding in _judge_drive(drive, limit)]
     if findings:
