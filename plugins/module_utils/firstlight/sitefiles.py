@@ -52,6 +52,35 @@ _GPUS: dict[str, Any] = {
         "kernel_module": {"enum": ["open", "proprietary"]},
         "nvswitch": {"type": "boolean"},
         "rdma": {"enum": ["peermem", "dmabuf", "both"]},
+        "ecc": {"type": "boolean"},
+        "vbios": {
+            "type": "string",
+            "pattern": r"^[0-9A-Fa-f]{1,4}(\.[0-9A-Fa-f]{1,4}){2,7}$",
+            "x-hint": 'a version in quotes: "96.00.A5.00.1A"',
+        },
+        "power_watts": {"type": "number", "exclusiveMinimum": 0},
+        "sm_mhz": {"type": "number", "exclusiveMinimum": 0},
+        "nvlink": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "links": {"type": "integer", "minimum": 1, "maximum": 256},
+                "gbytes_per_second": {"type": "number", "exclusiveMinimum": 0},
+            },
+        },
+        "topology": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "gpus": {
+                    "type": "string",
+                    "pattern": r"^(NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS)$",
+                    "x-hint": "as nvidia-smi topo -m has it: NV18",
+                },
+                "nics": {"enum": ["PIX", "PXB", "PHB", "NODE", "SYS"]},
+                "numa": {"type": "array", "items": _COUNT, "x-hint": "a list of NUMA nodes: [0, 0, 1, 1]"},
+            },
+        },
     },
 }
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import disk_cases
 import gpu_cases
+import gpu_health_cases
 import hca_cases
 import host_cases
+import nvlink_cases
 import pcie_cases
 import tuning_cases
 import zfs_cases
@@ -455,4 +457,6 @@ HARDWARE = [
     )
 ]
 
-CASES = [*TUNING, *GPU, *GPU_SOFTWARE, *HCA, *NVME, *DISKS, *SERVICES, *CLOCK, *KERNEL, *MEMORY, *HARDWARE]
+GPU_HEALTH = [Case(*row) for row in (*gpu_health_cases.CASES, *nvlink_cases.CASES)]
+
+CASES = [*GPU_HEALTH, *TUNING, *GPU, *GPU_SOFTWARE, *HCA, *NVME, *DISKS, *SERVICES, *CLOCK, *KERNEL, *MEMORY, *HARDWARE]

@@ -23,7 +23,7 @@ from firstlight.profile import Profile
 
 BY_NAME = {check.name: check for check in ALL_CHECKS}
 FOLDER = Path(checks.__file__).parent
-PARTS = "gpu|hca|nvme|disk|mount|docker|exporter|unit|clock|memory|driver|rdma|dcgm"
+PARTS = "gpu|nvlink|fabric_manager|hca|nvme|disk|mount|docker|exporter|unit|clock|memory|driver|rdma|dcgm"
 PARTS += "|cpu|pcie_acs|sysctl|hugepages|swap|limits|tmp"
 
 
