@@ -14,9 +14,10 @@ description:
   - All commands run at the same time, each with its own time limit. One that hangs costs its limit, and makes its own
     check C(unknown); the others are judged all the same.
   - What cannot be read (no tool, no permission, a form that is not understood) is C(unknown), never C(ok). One
-    C(unknown) in a required check means not ready. The checks C(kernel_xid) and C(failed_units) are not required unless
-    O(require) names them; for them it is reported as C(warn).
-  - Only reads; the same in check mode. It never fails because of the hardware, only because of wrong parameters.
+    C(unknown) in a required check means not ready. Some checks are not required unless O(require) names them, since
+    what they need is not on every host (C(docs/health.md) lists them); for them it is reported as C(warn).
+  - Only reads, but for O(capture); the same in check mode. It never fails because of the hardware, only because of
+    wrong parameters.
 options:
   profile:
     description:
@@ -24,9 +25,9 @@ options:
       - Required without O(checks).
     type: dict
   tier:
-    description: Which checks to run.
+    description: Which checks to run. C(long) has those of C(quick) too.
     type: str
-    choices: [quick]
+    choices: [quick, long]
     default: quick
   checks:
     description:
@@ -60,9 +61,15 @@ options:
     elements: str
     default: []
   timeout:
-    description: Seconds that any one command may take at most. Most have a lower limit of their own.
+    description:
+      - Seconds that any one command may take at most, by default 30 in O(tier=quick) and 3600 in O(tier=long). Most
+        have a lower limit of their own.
     type: float
-    default: 30.0
+  capture:
+    description:
+      - Keeps everything that the checks read, as an archive (.tar.gz) of this name on the host, which must not be there
+        yet. C(scripts/health judge) judges it anywhere, later. Check mode writes none.
+    type: path
   expect:
     description: What this site expects of its hosts beyond the profile.
     type: dict
@@ -102,6 +109,36 @@ options:
         type: str
         choices: ["", peermem, dmabuf, both]
         default: ""
+      docker_gpu:
+        description: How containers get GPUs, for the check C(docker). Empty, that is not judged.
+        type: str
+        choices: ["", cdi, runtime]
+        default: ""
+      containers:
+        description:
+          - Names of the containers that may be there, as shell patterns; any other is C(fail). Without the list
+            containers that are privileged or left over are C(warn).
+        type: list
+        elements: str
+      gpu_processes:
+        description:
+          - Programs that may run on GPUs, as shell patterns of their path or its last part; C(["*"]) while jobs may
+            run.
+        type: list
+        elements: str
+      hca_firmware:
+        description: The exact firmware version of the HCAs. Empty, what the profile says.
+        type: str
+        default: ""
+      hca_counters:
+        description: The HCAs' error counters at an earlier time, that their growth is judged since then.
+        type: dict
+      nvlink_counters:
+        description: The NVLinks' error counters at an earlier time, that their growth is judged since then.
+        type: dict
+      kernel_log:
+        description: Since when the kernel's log counts, and which lines are harmless or bad here; see C(docs/xid.md).
+        type: dict
       reboot_due:
         description: A reboot has been asked for. What only that will mend in the driver is C(warn) until then.
         type: bool
@@ -135,6 +172,11 @@ EXAMPLES = r"""
     expect:
       ntp_servers: [10.0.0.1, ntp2.example.org]
       exporters: {node_exporter: 9100, dcgm_exporter: 9400}
+
+- name: Keep what they read
+  host_check:
+    profile: "{{ profile }}"
+    capture: /root/capture.tar.gz
 
 - name: Stop here unless the host is ready
   ansible.builtin.assert:
@@ -170,48 +212,30 @@ seconds:
   sample: {gpu_count: 0.61}
 """
 
-import datetime  # noqa: E402
 import math  # noqa: E402
-import re  # noqa: E402
+import os  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible.module_utils.firstlight.checks import ALL_CHECKS, TIERS, Skip, run_checks  # noqa: E402
+from ansible.module_utils.firstlight.checks import ALL_CHECKS, TIERS, run_checks  # noqa: E402
+from ansible.module_utils.firstlight.checks.engine import plan  # noqa: E402
+from ansible.module_utils.firstlight.checks.folder import Keeper, facts_here, write_archive  # noqa: E402
+from ansible.module_utils.firstlight.health import VERSION  # noqa: E402
+from ansible.module_utils.firstlight.health.settings import known_check, read_expect, read_skips  # noqa: E402
 from ansible.module_utils.firstlight.profile import Profile  # noqa: E402
 
 EXPORTERS = {"node_exporter": 9100}
 NO_PROFILE = {"name": "none", "vendor": "", "model": ""}
 
 
-def read_skips(rows):
-    """The parameter skip as Skips; ValueError names the row and what is wrong with it."""
-    skips = []
-    for number, row in enumerate(rows):
-        known_check(f"skip[{number}].check", row["check"])
-        if not row["reason"].strip():
-            raise ValueError(f"skip[{number}].reason: say why {row['check']} is switched off")
-        try:
-            if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", row["until"]):
-                raise ValueError
-            until = datetime.date.fromisoformat(row["until"])
-        except ValueError:
-            raise ValueError(f"skip[{number}].until: {row['until']!r} is no date such as 2027-08-06") from None
-        skips.append(Skip(row["check"], row["reason"], until))
-    return skips
-
-
-def known_check(where, name):
-    """ValueError unless there is a check of this name."""
-    names = [check.name for check in ALL_CHECKS]
-    if name not in names:
-        raise ValueError(f"{where}: {name!r} is no check; there are {', '.join(names)}")
-
-
-def read_expect(expect):
-    """The parameter expect, its exporters' ports checked; ValueError names what is wrong."""
-    for name, port in (expect.get("exporters") or {}).items():
-        if isinstance(port, bool) or not re.fullmatch(r"[0-9]{1,5}", str(port)) or not 1 <= int(port) <= 65535:
-            raise ValueError(f"expect.exporters.{name}: {port!r} is no port from 1 to 65535")
-    return {key: value for key, value in expect.items() if value is not None}
+def keep(path, keeper, profile, expect, tier, only):
+    """Write what was read as an archive; ValueError where that is not possible."""
+    kept = keeper.kept(plan(ALL_CHECKS, profile, expect, tier, only), profile, expect, facts_here(VERSION), tier, only)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            write_archive(kept, file)
+    except OSError as error:
+        raise ValueError("capture: %s: %s" % (path, error.strerror)) from None
 
 
 def main():
@@ -231,7 +255,8 @@ def main():
                 },
             },
             "require": {"type": "list", "elements": "str", "default": []},
-            "timeout": {"type": "float", "default": 30.0},
+            "timeout": {"type": "float"},
+            "capture": {"type": "path"},
             "expect": {
                 "type": "dict",
                 "default": {},
@@ -244,6 +269,13 @@ def main():
                     "acs_in_virtual_machines": {"type": "bool", "default": False},
                     "gpu_driver": {"type": "str", "default": ""},
                     "gpu_rdma": {"type": "str", "choices": ["", "peermem", "dmabuf", "both"], "default": ""},
+                    "docker_gpu": {"type": "str", "choices": ["", "cdi", "runtime"], "default": ""},
+                    "containers": {"type": "list", "elements": "str"},
+                    "gpu_processes": {"type": "list", "elements": "str"},
+                    "hca_firmware": {"type": "str", "default": ""},
+                    "hca_counters": {"type": "dict"},
+                    "nvlink_counters": {"type": "dict"},
+                    "kernel_log": {"type": "dict"},
                     "reboot_due": {"type": "bool", "default": False},
                 },
             },
@@ -264,10 +296,12 @@ def main():
         if params["profile"] is None and not params["checks"]:
             raise ValueError("profile: is missing; only where checks names some it is not required")
         expect = read_expect(params["expect"])
-        if not math.isfinite(params["timeout"]) or not 0 < params["timeout"] <= 600:
-            raise ValueError(f"timeout: {params['timeout']!r} is not more than 0 and at most 600 seconds")
+        limit = params["timeout"] if params["timeout"] is not None else TIERS[params["tier"]]
+        if not math.isfinite(limit) or not 0 < limit <= 86400:
+            raise ValueError(f"timeout: {limit!r} is not more than 0 and at most 86400 seconds")
     except ValueError as error:
         module.fail_json(msg=str(error))
+    keeper = Keeper()
     result = run_checks(
         ALL_CHECKS,
         profile,
@@ -275,11 +309,18 @@ def main():
         params["tier"],
         skips,
         params["require"],
-        params["timeout"],
+        limit,
         only=params["checks"],
+        run=keeper,
     )
+    captures = params["capture"] is not None and not module.check_mode
+    if captures:
+        try:
+            keep(params["capture"], keeper, profile, expect, params["tier"], params["checks"])
+        except ValueError as error:
+            module.fail_json(msg=str(error))
     module.exit_json(
-        changed=False,
+        changed=captures,
         findings=[finding.to_dict() for finding in result.findings],
         verdict={
             "ready": result.verdict.ready,

@@ -17,6 +17,9 @@ from ansible import module_utils
 from ansible.module_utils.testing import patch_module_args
 from check_cases import FIXTURES, PROFILE
 
+from firstlight.checks import ALL_CHECKS, TIERS
+from firstlight.health.settings import EXPECT
+
 ROOT = Path(__file__).parents[3]
 MODULE = ROOT / "plugins" / "modules" / "host_check.py"
 # what this machine has or lacks must not decide the test
@@ -231,18 +234,10 @@ def test_the_documentation_names_every_parameter_and_result() -> None:
     exec(compile(source.split("\nimport datetime")[0], str(MODULE), "exec"), namespace)
     documented = yaml.safe_load(namespace["DOCUMENTATION"])["options"]
 
-    assert set(documented) == {"profile", "tier", "checks", "skip", "require", "timeout", "expect"}
-    assert set(documented["expect"]["suboptions"]) == {
-        "ntp_servers",
-        "clock",
-        "docker",
-        "exporters",
-        "gpu_driver",
-        "gpu_rdma",
-        "reboot_due",
-        "zfs_pool",
-        "acs_in_virtual_machines",
-    }
+    assert set(documented) == {"profile", "tier", "checks", "skip", "require", "timeout", "expect", "capture"}
+    assert set(documented["expect"]["suboptions"]) == set(EXPECT)
+    assert documented["tier"]["choices"] == list(TIERS)
+    assert set(EXPECT) >= {need[7:] for check in ALL_CHECKS for need in check.needs if "expect." in need}
     assert set(yaml.safe_load(namespace["RETURN"])) == {"findings", "verdict", "seconds"}
     assert all(
         "host_check" in task or "ansible.builtin.assert" in task for task in yaml.safe_load(namespace["EXAMPLES"])

@@ -17,12 +17,15 @@ from ..findings import ACTIONS, STATUSES, Finding, Verdict, highest_action, verd
 from ..profile import Profile
 from .capture import NO_TOOL, NOT_PERMITTED, TIMED_OUT, TOO_MUCH, Output, Source, run_all
 
-TIERS = ("quick",)
+# each has the checks of those before it too; with it the seconds that one command may take at most
+TIERS = {"quick": 30.0, "long": 3600.0}
 FINDINGS_MAX = 20  # of one check; the rest is counted
 ASKED = "asked"  # in expect: the checks that were asked for by name
 
 Captured = Dict[str, Output]
 Expect = Dict[str, Any]
+Plan = List[Tuple["Check", Dict[str, Source]]]
+Run = Callable[[Iterable[Source], float], Dict[Source, Output]]
 
 _UNKNOWN_ACTION = {TIMED_OUT: "retry", NO_TOOL: "escalate", NOT_PERMITTED: "escalate", TOO_MUCH: "escalate"}
 
@@ -32,7 +35,8 @@ class Check:
     """One check.
 
     reads: from profile and expect to what is read, by name; empty when the host is not expected to have it.
-    judge: from what was read (same names), profile and expect to findings; pure, at least one finding.
+    judge: from what was read (same names), profile and expect to findings; pure, at least one finding. It is also given
+    captures of other hosts: it looks at nothing of this one, nor at its clock.
     needs: the profile's and expect's values that it looks at, e.g. ``gpus.count``.
     required: whether being unable to read makes the host not ready.
     """
@@ -127,6 +131,20 @@ def _optional(finding: Finding) -> Finding:
     return replace(finding, status="warn", evidence=f"unknown: {finding.evidence}", action="none")
 
 
+def plan(
+    checks: Iterable[Check], profile: Profile, expect: Expect, tier: str = "quick", only: Iterable[str] = ()
+) -> Plan:
+    """The checks of a tier, or those named in ``only``, with what each reads; nothing where none is expected."""
+    wanted, tiers = frozenset(only), list(TIERS)
+    expect = {**expect, ASKED: wanted}
+    allowed = tiers[: tiers.index(tier) + 1]
+    return [
+        (check, check.reads(profile, expect))
+        for check in checks
+        if (check.name in wanted if wanted else check.tier in allowed)
+    ]
+
+
 def run_checks(
     checks: Iterable[Check],
     profile: Profile,
@@ -134,15 +152,17 @@ def run_checks(
     tier: str = "quick",
     skips: Iterable[Skip] = (),
     require: Iterable[str] = (),
-    timeout: float = 30.0,
+    timeout: Optional[float] = None,
     today: Optional[datetime.date] = None,
     only: Iterable[str] = (),
+    run: Run = run_all,
 ) -> Result:
     """Run all checks of a tier that the profile asks for; everything they read runs at once.
 
-    timeout: seconds that any one command may take at most. today: decides which skips still hold.
-    only: run just the checks of these names, whatever their tier. That is an order: what the profile says nothing of
-    is judged all the same (see ``asked``), and a check that has nothing to read then is unknown.
+    timeout: seconds that any one command may take at most, by default the tier's. today: decides which skips still
+    hold. only: run just the checks of these names, whatever their tier. That is an order: what the profile says
+    nothing of is judged all the same (see ``asked``), and a check that has nothing to read then is unknown.
+    run: what gives each source's output; a capture's instead of this host's, to judge what was read elsewhere.
     """
     wanted = frozenset(only)
     expect = {**(expect or {}), ASKED: wanted}
@@ -150,11 +170,8 @@ def run_checks(
     day = today or datetime.date.today()
     off = {skip.check: skip for skip in skips if skip.until >= day}
     findings: List[Finding] = []
-    planned: List[Tuple[Check, Dict[str, Source]]] = []
-    for check in checks:
-        if check.name not in wanted if wanted else check.tier != tier:
-            continue
-        reads = check.reads(profile, expect)
+    planned: Plan = []
+    for check, reads in plan(checks, profile, expect, tier, wanted):
         if not reads:
             if wanted:
                 findings.append(unknown(check.name, "not_expected", "the profile expects none of it on this host"))
@@ -163,7 +180,7 @@ def run_checks(
             findings.append(_skipped(off[check.name]))
             continue
         planned.append((replace(check, required=check.required or check.name in required), reads))
-    outputs = run_all((source for _, reads in planned for source in reads.values()), timeout)
+    outputs = run((source for _, reads in planned for source in reads.values()), timeout or TIERS[tier])
     seconds = {}
     for check, reads in planned:
         captured = {name: outputs[source] for name, source in reads.items()}

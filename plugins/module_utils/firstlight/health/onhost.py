@@ -1,0 +1,193 @@
+"""The self-contained file's command line: the checks on a host that has neither Ansible nor PyYAML.
+
+Standard library only, Python 3.8 or later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List, NoReturn, Optional, Sequence
+
+from ..checks import ALL_CHECKS, TIERS, run_checks
+from ..checks.engine import Result, Run
+from ..checks.folder import Capture, capture, facts_here, read_folder, replay, write_folder
+from ..profile import Profile
+from . import VERSION, metrics
+from .settings import Settings, in_use, known_check, load_profile, load_settings, read_expect
+from .verdicts import NOT_TOLD, lines, record, status
+
+USUAL = "quick"
+FOLDER = "/etc/firstlight"  # where the role health_timer leaves profile.json and checks.json
+EPILOG = f"""\
+commands:
+  run             judge this host (what it does without a command)
+  capture DIR     keep everything that the checks read, as a folder, and judge nothing
+  judge DIR       judge such a folder, of this host or another
+  metrics FILE    judge this host and write what is found as metrics, for a node exporter
+
+exit status:
+  0  fit to train; captured; metrics written
+  1  not fit
+  2  could not be told: wrong usage or settings, nothing could be read or written
+
+--profile is the host's profile as JSON, by default {FOLDER}/profile.json. --settings is JSON too: a mapping of
+expect, skip and require, as the module host_check has them; by default {FOLDER}/checks.json where that is.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(NOT_TOLD, f"{self.prog}: {message}; {self.prog} --help says more\n")
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Run one command; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _command(options)
+    except (ValueError, OSError) as error:
+        said = error if isinstance(error, ValueError) else f"{error.filename or ''}: {error.strerror}"
+        print(f"firstlight-checks: {said}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("firstlight-checks: interrupted", file=sys.stderr)
+    return NOT_TOLD
+
+
+def _command(options: argparse.Namespace) -> int:
+    for name in options.check:
+        known_check("--check", name)
+    if options.command == "run" and options.where:
+        raise ValueError(f"run takes no {options.where!r}")
+    if options.command != "run" and not options.where:
+        raise ValueError(f"{options.command}: name {'the file' if options.command == 'metrics' else 'the folder'}")
+    if options.command == "judge":
+        return _judge(options)
+    profile = load_profile(_profile_path(options))
+    settings = _settings(options)
+    if options.command == "capture":
+        kept = capture(
+            ALL_CHECKS,
+            profile,
+            settings.expect,
+            facts_here(VERSION),
+            options.tier or USUAL,
+            options.check,
+            options.timeout,
+        )
+        files = write_folder(kept, options.where)
+        print(f"{options.where}: {len(kept.outputs)} sources of {len(kept.read_by)} checks in {files} files")
+        return 0
+    started = time.time()
+    result = judged(profile, settings, options)
+    if options.command == "metrics":
+        taken = time.time() - started
+        metrics.write(options.where, metrics.text(result.findings, result.verdict.ready, started, taken))
+        return 0
+    return tell(options.json, _record(platform.node(), result, options.tier or USUAL, started))
+
+
+def judged(profile: Profile, settings: Settings, options: argparse.Namespace, run: Optional[Run] = None) -> Result:
+    """Judge this host, or what ``run`` gives of another; options has tier, timeout and check."""
+    more: Dict[str, Any] = {} if run is None else {"run": run}
+    return run_checks(
+        ALL_CHECKS,
+        profile,
+        settings.expect,
+        options.tier or USUAL,
+        settings.skips,
+        settings.require,
+        options.timeout,
+        only=options.check,
+        **more,
+    )
+
+
+def judge_capture(kept: Capture, profile: Profile, settings: Settings, options: argparse.Namespace) -> Dict[str, Any]:
+    """The record of the host that a capture is of. Its expectations hold where ``settings`` have no own."""
+    expect = {**read_expect(kept.facts.get("expect") or {}), **settings.expect}
+    tier = options.tier or str(kept.facts.get("tier"))
+    if tier not in TIERS:
+        raise ValueError(f"the capture's tier {tier[:20]!r} is none of {', '.join(TIERS)}")
+    only = options.check or [str(name) for name in kept.facts.get("checks") or []]
+    for name in only:
+        known_check("the capture's checks", name)
+    how = argparse.Namespace(tier=tier, timeout=None, check=only)
+    result = judged(profile, Settings(expect, settings.skips, settings.require), how, replay(kept))
+    when = str(kept.facts.get("time", ""))[:40]
+    return _record(str(kept.facts.get("host", ""))[:80] or "host", result, tier, when)
+
+
+def _judge(options: argparse.Namespace) -> int:
+    kept = read_folder(options.where)
+    if options.profile:
+        profile = load_profile(options.profile)
+    else:
+        print("firstlight-checks: judged by the profile that the capture brings", file=sys.stderr)
+        profile = Profile.from_dict(kept.facts.get("profile") or {})
+    return tell(options.json, judge_capture(kept, profile, _settings(options, default=False), options))
+
+
+def _record(name: str, result: Result, tier: str, when: Any) -> Dict[str, Any]:
+    at = when if isinstance(when, str) else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when))
+    return record(name, result.findings, result.verdict, tier=tier, time=at, seconds=result.seconds)
+
+
+def tell(as_json: bool, row: Dict[str, Any]) -> int:
+    """Print a host's record; returns the exit status."""
+    print(json.dumps(row, indent=2) if as_json else "\n".join(lines([row])))
+    return status([row])
+
+
+def _profile_path(options: argparse.Namespace) -> str:
+    path = options.profile or f"{FOLDER}/profile.json"
+    if not options.profile and not Path(path).exists():
+        raise ValueError(f"--profile is missing, and there is no {path}")
+    return str(path)
+
+
+def _settings(options: argparse.Namespace, default: bool = True) -> Settings:
+    usual = f"{FOLDER}/checks.json"
+    paths: List[str] = options.settings or ([usual] if default and Path(usual).exists() else [])
+    settings = load_settings(paths)
+    return Settings(in_use(settings.expect), settings.skips, settings.require) if options.in_use else settings
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="firstlight-checks",
+        description="Is this host fit to train? Yes or no, with reasons.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", nargs="?", default="run", choices=["run", "capture", "judge", "metrics"])
+    parser.add_argument("where", nargs="?", help="the folder of a capture, or the file of metrics")
+    add_options(parser)
+    parser.add_argument("--profile", metavar="FILE", help="the host's profile, as JSON")
+    parser.add_argument("--version", action="version", version=f"firstlight-checks {VERSION}")
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that scripts/health judge has too."""
+    parser.add_argument("--settings", metavar="FILE", action="append", default=[], help="expect, skip, require; JSON")
+    parser.add_argument("--tier", choices=list(TIERS), default=None, help="quick if not given; for judge the capture's")
+    parser.add_argument("--check", metavar="NAME", action="append", default=[], help="only this one; may be repeated")
+    parser.add_argument("--in-use", action="store_true", help="a job may run: its processes on GPUs are allowed")
+    parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="that one command may take at most")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 86400:
+        raise ValueError
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())
