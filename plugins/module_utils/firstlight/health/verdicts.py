@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional
 from ..findings import Finding, Verdict
 
 FIT, NOT_FIT, NOT_TOLD = 0, 1, 2  # exit status; 2 is also that of wrong usage
+STAGE = "smoke"  # what the ledger has health's findings under
 _WORDS: Dict[Optional[bool], str] = {True: "yes", False: "no", None: "not told"}
 
 
@@ -21,6 +22,18 @@ def record(name: str, findings: Iterable[Finding], verdict: Verdict, told: bool 
         "findings": [finding.to_dict() for finding in findings],
         **more,
     }
+
+
+def record_of_report(host: Mapping[str, Any]) -> Dict[str, Any]:
+    """The record of a host from the report's (``report.host_report``) after a run of health.
+
+    Where its checks gave nothing, what is held against it is the stage's own finding: it was not reached, a task
+    failed, it told nothing that can be read. Then it is not known whether it is fit.
+    """
+    told = not any(reason["check"] == STAGE for reason in host["reasons"])
+    kept = ("name", "rack", "unit", "service_tag", "profile", "state", "action", "reasons", "findings")
+    fit = host["verdict"] == "ready" if told else None
+    return {**{name: host[name] for name in kept}, "fit": fit}
 
 
 def status(records: Iterable[Mapping[str, Any]]) -> int:
