@@ -228,4 +228,4 @@ def _scope(since: Optional[float], readable: Dict[str, Output]) -> str:
 
 XID_CHECK = Check(XIDS, "quick", xid_reads, judge_xids, needs=("gpus.count", f"expect.{KEY}"), required=False)
 LOG_CHECK = Check(LOG, "quick", log_reads, judge_log, needs=(f"expect.{KEY}",), required=False)
-CHECKS = [XID_CHECK]
+CHECKS = [XID_CHECK, LOG_CHECK]

@@ -118,7 +118,7 @@ XIDS = """
 106 SMBPBI_TEST_MESSAGE driver ok none test message of the management bus
 107 SMBPBI_TEST_MESSAGE_SILENT driver ok none test message of the management bus, silent
 108 NVLINK_REMOTE_TRANSLATION_ERROR driver warn none a peer's address could not be translated over NVLink
-109 CTXSW_TIMEOUT_ERROR driver fail escalate the GPU did not switch between programs in time
+109 CTXSW_TIMEOUT_ERROR driver fail reboot the GPU did not switch between programs in time
 110 SEC_FAULT_ERROR hardware fail reboot security fault
 111 BUNDLE_ERROR_EVENT driver warn none display: event of an error bundle
 112 DISP_SUPERVISOR_ERROR driver warn none display: supervisor error
