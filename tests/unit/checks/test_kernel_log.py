@@ -324,6 +324,7 @@ TEXTS = st.text(st.characters(blacklist_categories=("Cc", "Cs", "Zl", "Zp", "Zs"
 
 
 @given(st.integers(0, 4_000_000_000), st.sampled_from(sorted(LEVELS)), TEXTS, st.integers(-720, 720))
+@settings(deadline=None)
 def test_what_is_written_is_read(seconds: int, level: str, text: str, minutes: int) -> None:
     zone = datetime.timezone(datetime.timedelta(minutes=minutes))
     stamp = datetime.datetime.fromtimestamp(seconds, zone).strftime("%Y-%m-%dT%H:%M:%S,250000%z")

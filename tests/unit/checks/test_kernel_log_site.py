@@ -168,6 +168,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
+@settings(deadline=None)
 def test_no_setting_breaks_it(value: Any) -> None:
     try:
         read_site({"kernel_log": value})

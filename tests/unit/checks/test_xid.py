@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstlight.checks import xid
@@ -169,6 +169,7 @@ PREFIX = st.sampled_from(
 
 
 @given(BDF, INSTANCE, st.integers(0, 999_999), st.sampled_from(["", "pid=7, name=a b, "]), WORDS, PREFIX, st.booleans())
+@settings(deadline=None)
 def test_what_is_written_is_read(
     bdf: str, instance: str, number: int, process: str, words: str, prefix: str, old: bool
 ) -> None:
@@ -187,6 +188,7 @@ def test_what_is_written_is_read(
     st.integers(0, 999),
     PREFIX,
 )
+@settings(deadline=None)
 def test_what_is_written_of_switches_is_read(
     bdf: str, switch: int, number: int, severity: str, link: int, prefix: str
 ) -> None:
@@ -210,6 +212,7 @@ UNITS = st.sampled_from(["SAW_MVB", "RLW_REMAP", "TLW_CTRL", "TREX", "NETIR", "N
     st.integers(0, 2**32 - 1),
     st.integers(0, 2**32 - 1),
 )
+@settings(deadline=None)
 def test_decoded_forms_are_always_judged(
     number: int, unit: str, fatal: bool, link: int, first: int, second: int
 ) -> None:
@@ -233,6 +236,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES | st.text(max_size=12), max_size=30).map("".join))
+@settings(deadline=None)
 def test_no_text_breaks_it(text: str) -> None:
     found, _ = xid.parse(text.splitlines())
     findings = xid.judge("kernel_xid", [found, found])
