@@ -208,6 +208,7 @@ def test_what_a_program_says_through_the_kernel_is_not_the_kernels() -> None:
         ("2027-03-01T07:03:40+01:00", 2),
         (SIX + 230, 2),
         (str(SIX + 230), 2),
+        (SIX + 230.5, 2),  # the very moment of a line
         (SIX + 240, 1),
     ],
 )
