@@ -113,11 +113,15 @@ def judge_capture(kept: Capture, profile: Profile, settings: Settings, options: 
     tier = options.tier or str(kept.facts.get("tier"))
     if tier not in TIERS:
         raise ValueError(f"the capture's tier {tier[:20]!r} is none of {', '.join(TIERS)}")
-    only = options.check or [str(name) for name in kept.facts.get("checks") or []]
+    named = kept.facts.get("checks")
+    only = options.check or (named if isinstance(named, list) else [])
     for name in only:
         known_check("the capture's checks", name)
     how = argparse.Namespace(tier=tier, timeout=None, check=only)
-    result = judged(profile, Settings(expect, settings.skips, settings.require), how, replay(kept))
+    try:
+        result = judged(profile, Settings(expect, settings.skips, settings.require), how, replay(kept))
+    except Exception as error:  # its profile and expectations are a stranger's
+        raise ValueError(f"it cannot be judged by this profile: {type(error).__name__}: {error}"[:300]) from None
     when = str(kept.facts.get("time", ""))[:40]
     return _record(str(kept.facts.get("host", ""))[:80] or "host", result, tier, when)
 
