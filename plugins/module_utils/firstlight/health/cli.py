@@ -15,7 +15,7 @@ from ..checks import TIERS
 from ..checks.folder import Capture, read_archive, read_folder, write_folder
 from ..errors import FirstlightError, InputError
 from ..profile import Profile
-from ..sitefiles import PROFILE_SCHEMA, load_profiles
+from ..sitefiles import load_profiles
 from ..versions import load_versions
 from ..yamlfile import read_yaml
 from .onhost import add_options, judge_capture, tell
@@ -172,10 +172,8 @@ def _profile(wanted: str | None, kept: Capture) -> Profile:
         if wanted not in known:
             raise InputError(f"no file and no profile {wanted!r}; there are {', '.join(known)}")
         return known[wanted]
-    file = read_yaml(wanted)  # JSON is YAML too
-    file.check(PROFILE_SCHEMA)
     try:
-        return Profile.from_dict(file.data)
+        return Profile.from_dict(read_yaml(wanted).data)  # JSON is YAML too
     except ValueError as error:
         raise InputError(str(error), wanted) from None
 

@@ -15,7 +15,15 @@ from pathlib import Path
 
 NAME = "firstlight-checks.pyz"
 LIBRARY = Path(__file__).resolve().parents[1]
-PARTS = ("__init__.py", "findings.py", "profile.py", "checks", "zfs", "health/__init__.py", "health/verdicts.py")
+PARTS: tuple[str, ...] = (
+    "__init__.py",
+    "findings.py",
+    "profile.py",
+    "checks",
+    "zfs",
+    "health/__init__.py",
+    "health/verdicts.py",
+)
 PARTS += ("health/settings.py", "health/metrics.py", "health/onhost.py")
 _MAIN = "import sys\n\nfrom firstlight.health.onhost import main\n\nsys.exit(main())\n"
 # a local time, as zip files keep them: the same bytes in every time zone
