@@ -355,7 +355,7 @@ KERNEL = [
         text("dmesg.xid-application.txt"),
         [("warn", "xid.31", "GPU 0000:19:00", "none"), ("warn", "xid.13", "GPU 0000:3b:00 gpu-i:05", "none")],
     ),
-    _log("in no table", text("dmesg.xid-unlisted.txt"), [("fail", "xid.109", "GPU 0000:4c:00", "escalate")]),
+    _log("context switch", text("dmesg.xid-unlisted.txt"), [("fail", "xid.109", "GPU 0000:4c:00", "reboot")]),
     _log(
         "switch",
         text("dmesg.sxid.txt"),
@@ -374,6 +374,22 @@ KERNEL = [
     _log("neither", broken("not_permitted"), lost("kernel_xid", "not_permitted")),
     _log("empty is not clean", said(""), lost("kernel_xid", "unreadable")),
     _log("no dmesg", broken("no_tool"), lost("kernel_xid", "no_tool"), broken("no_tool")),
+]
+
+
+def _kernel(name: str, dmesg: Output, want: list[tuple[str, str, str, str]], journal: Output | None = None) -> Case:
+    """The bad lines themselves are in test_kernel_log.py."""
+    return Case("kernel_log", name, {"dmesg": dmesg, "journal": journal or said(""), "warnings": said("")}, want)
+
+
+KERNEL += [
+    _kernel("clean", text("dmesg.clean.txt"), good("kernel_log")),
+    _kernel(
+        "a drive hangs",
+        said("kern  :warn  : 2027-03-01T06:30:00,000000+00:00 nvme nvme3: I/O 320 QID 4 timeout, aborting\n"),
+        [("fail", "kernel.nvme_timeout", "nvme3", "reseat")],
+    ),
+    _kernel("neither", broken("not_permitted"), lost("kernel_log", "not_permitted"), broken("not_permitted")),
 ]
 
 MEMORY = [

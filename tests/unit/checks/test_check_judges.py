@@ -106,7 +106,7 @@ def test_nothing_is_read_that_the_profile_does_not_ask_for() -> None:
         check.name for check in ALL_CHECKS if check.reads(bare, {"docker": False, "exporters": {}, "clock": False})
     }
 
-    assert asked == {"disk_usage", "mounts_writable", "failed_units"}
+    assert asked == {"disk_usage", "mounts_writable", "failed_units", "kernel_log"}
 
 
 def test_a_gpu_whose_driver_is_not_required_is_not_asked_for() -> None:

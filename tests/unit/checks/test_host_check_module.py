@@ -106,6 +106,7 @@ def test_a_sound_host_is_ready(tmp_path: Path) -> None:
         "mounts_writable": "ok",
         "failed_units": "ok",
         "kernel_xid": "ok",
+        "kernel_log": "ok",
     }
     assert result["verdict"] == {"ready": True, "action": "none", "reasons": []}
     assert set(result["seconds"]) == {f["check"] for f in judged(result)}
@@ -127,7 +128,10 @@ def test_a_broken_host_is_judged_not_failed_also_in_check_mode(tmp_path: Path) -
     assert result["verdict"]["ready"] is False
     assert result["verdict"]["action"] == "reseat"
     assert [r["symptom"] for r in result["verdict"]["reasons"]] == ["gpu.missing", "nvme_count.timed_out"]
-    assert [f["symptom"] for f in judged(result) if f["status"] == "warn"] == ["kernel_xid.not_permitted"]
+    assert [f["symptom"] for f in judged(result) if f["status"] == "warn"] == [
+        "kernel_xid.not_permitted",
+        "kernel_log.not_permitted",
+    ]
     assert 1.9 < result["seconds"]["nvme_count"] < 10
 
 
@@ -196,6 +200,10 @@ def test_a_check_that_is_named_says_so_when_it_has_nothing_to_judge(tmp_path: Pa
         (
             {"profile": EMPTY, "skip": [{"check": "clock", "reason": " ", "until": "2027-01-01"}]},
             "skip[0].reason: say why",
+        ),
+        (
+            {"profile": EMPTY, "expect": {"kernel_log": {"harmless": ["fine", "("]}}},
+            "expect.kernel_log.harmless[1]: '(' is no regular expression",
         ),
         (
             {"profile": EMPTY, "skip": [{"check": "clock", "reason": "r", "until": "soon"}]},

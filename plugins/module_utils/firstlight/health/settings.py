@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
 from ..checks import ALL_CHECKS, Skip
+from ..checks.kernel_log_site import read_site
 from ..profile import Profile
 
 BYTES_MAX = 1024 * 1024
@@ -87,7 +88,7 @@ def known_check(where: str, name: Any) -> None:
 
 
 def read_expect(expect: Any) -> Dict[str, Any]:
-    """Expectations, their kinds and the exporters' ports checked; ValueError names what is wrong. None is not given."""
+    """Expectations, their kinds, ports and kernel_log checked; ValueError names what is wrong. None is not given."""
     if not isinstance(expect, dict):
         raise ValueError(f"expect: must be a mapping, not {type(expect).__name__}")
     given = {name: value for name, value in expect.items() if value is not None}
@@ -100,6 +101,7 @@ def read_expect(expect: Any) -> Dict[str, Any]:
     for name, port in given.get("exporters", {}).items():
         if isinstance(port, bool) or not re.fullmatch(r"[0-9]{1,5}", str(port)) or not 1 <= int(port) <= 65535:
             raise ValueError(f"expect.exporters.{name}: {port!r} is no port from 1 to 65535")
+    read_site(given)  # kernel_log
     return given
 
 
