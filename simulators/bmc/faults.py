@@ -75,6 +75,15 @@ FAULTS: dict[str, dict[str, tuple[float, float, float] | str]] = {
     "data_drive_written": {"drive": _DRIVE},
     "pcie_narrow": {"gpu": (3, -1, 7), "hca": (-1, -1, 7), "drive": (-1, -1, 7), "width": (1, 1, 16)},
     "pcie_slow": {"gpu": (3, -1, 7), "hca": (-1, -1, 7), "generation": (3, 1, 5)},
+    # what only the installed host shows: see simulators/host/shims
+    "gpu_lost": {"gpu": _GPU},
+    "gpu_ecc": {"gpu": _GPU, "errors": (2, 1, 1_000_000)},
+    "gpu_xid": {"gpu": _GPU, "xid": (79, 1, 999)},
+    "nvlink_down": {"gpu": _GPU, "link": (7, 0, 17)},
+    "disk_full": {},
+    "host_clock_off": {"seconds": (12, -1e6, 1e6)},
+    "exporter_dead": {},
+    "command_hangs": {"tool": "nvme"},
     # power, cooling, memory, chassis
     "psu_missing": {"psu": _PSU},
     "psu_failed": {"psu": _PSU},
@@ -95,7 +104,11 @@ FAULTS: dict[str, dict[str, tuple[float, float, float] | str]] = {
 }
 
 FIRMWARE_COMPONENTS = ("bios", "bmc", "hca", "gpu", "nic", "nvme", "psu")
-_CHOICES = {"component": FIRMWARE_COMPONENTS, "code": ("SYS518", "SWC0700", "SYS446")}
+_CHOICES = {
+    "component": FIRMWARE_COMPONENTS,
+    "code": ("SYS518", "SWC0700", "SYS446"),
+    "tool": ("nvidia-smi", "nvme", "ibstat", "dmesg"),
+}
 
 
 class FaultError(ValueError):

@@ -28,7 +28,7 @@ STOP_SECONDS = 3
 COMMAND_SECONDS = 300
 BUILD_SECONDS = 1800
 INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
-INOTIFY_PER_SERVER = 12  # ten were seen with Docker and the exporters running
+INOTIFY_PER_SERVER = 12  # eleven: ten were seen with Docker and the exporters running, one is simulated-faults.path's
 INOTIFY_SPARE = 32
 
 
