@@ -129,7 +129,8 @@ def show(state, name, pool, real, heading, numbers=False):
     for number, group in enumerate(pool["groups"]):
         indent = "  "
         if pool["level"] != "stripe":
-            lines.append(f"\t  {pool['level']}-{number}  {whole}{counts}")
+            # with -g zpool numbers the groups too
+            lines.append(f"\t  {number + 7000000 if numbers else pool['level'] + '-' + str(number)}  {whole}{counts}")
             indent = "    "
         for leaf in group["leaves"]:
             where = f"/dev/disk/by-id/{leaf['id']}-part1"

@@ -184,3 +184,30 @@ def test_foreign_text_is_understood_or_refused(text):
 )
 def test_the_drive_of_a_path(path, drive):
     assert drive_of(path) == drive
+
+
+# zpool status -p -g, OpenZFS 2.1.11: a pool of one RAIDZ2 group, and a drive being exchanged
+NUMBERS = """\
+  pool: data
+ state: ONLINE
+config:
+
+\tNAME                        STATE     READ WRITE CKSUM
+\tdata                        ONLINE       0     0     0
+\t  8032440141604235365       ONLINE       0     0     0
+\t    1458921161514040050     ONLINE       0     0     0
+\t    16220368195098304855    ONLINE       0     0     0
+\t    9297131466453380691     ONLINE       0     0     0
+\t      13252940393106683136  REMOVED      0     0     0
+\t      948714934352954609    ONLINE       0     0     0
+
+errors: No known data errors
+"""
+
+
+def test_numbers_of_groups_are_no_drives():
+    (pool,) = read_pools(NUMBERS)
+    assert [leaf.name for leaf in pool.leaves] == [
+        "1458921161514040050", "16220368195098304855", "13252940393106683136", "948714934352954609",
+    ]  # fmt: skip
+    assert pool.leaves[-1].groups == ("8032440141604235365", "9297131466453380691")

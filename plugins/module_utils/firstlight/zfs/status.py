@@ -98,24 +98,27 @@ def _leaves(rows: List[str], pool: str) -> List[Leaf]:
     found: List[Leaf] = []
     section = ""
     groups: List[str] = []
-    for row in rows:
-        body = row[1:] if row.startswith("\t") else row
-        words = body.split()
-        if not words or words[0] == "NAME":
-            continue
-        depth = (len(body) - len(body.lstrip(" "))) // 2
+    tree = [(_depth(row), row.split()) for row in rows if row.split()[:1] not in ([], ["NAME"])]
+    below = [depth for depth, _ in tree[1:]] + [0]
+    for (depth, words), next_depth in zip(tree, below):  # noqa: B905  (Python 3.9)
         if depth == 0:
             section = words[0] if words[0] in SECTIONS and (len(words) == 1 or words[0] != pool) else ""
             groups = []
             continue
         groups = groups[: depth - 1]
-        if _GROUP.match(words[0]):
+        # with -g a group is a number, as drives are: what stands below it tells
+        if _GROUP.match(words[0]) or (words[0].isdigit() and next_depth > depth):
             groups = [*groups, words[0]]
             continue
         if len(words) < 2 or words[1] not in STATES:
-            raise ValueError(f"zpool's answer is not understood: {body.strip()[:120]!r}")
+            raise ValueError(f"zpool's answer is not understood: {' '.join(words)[:120]!r}")
         found.append(_leaf(words, tuple(groups), section))
     return found
+
+
+def _depth(row: str) -> int:
+    body = row[1:] if row.startswith("\t") else row
+    return (len(body) - len(body.lstrip(" "))) // 2
 
 
 def _leaf(words: List[str], groups: Tuple[str, ...], section: str) -> Leaf:
