@@ -21,7 +21,7 @@ def known(tmp_path):
 
 
 def found_by_openssh(known, name):
-    done = subprocess.run(["ssh-keygen", "-F", name, "-f", known.path], capture_output=True, text=True, timeout=20)
+    done = subprocess.run(["ssh-keygen", "-F", name, "-f", known.path], capture_output=True, text=True, timeout=120)
     return [" ".join(line.split()[1:3]) for line in done.stdout.splitlines() if not line.startswith("#")]
 
 
@@ -30,9 +30,9 @@ def test_openssh_reads_the_pair_and_its_fingerprint(tmp_path):
     path = tmp_path / "key"
     path.touch(mode=0o600)
     path.write_text(pair.private)
-    made = subprocess.run(["ssh-keygen", "-y", "-f", path], capture_output=True, text=True, timeout=20, check=True)
+    made = subprocess.run(["ssh-keygen", "-y", "-f", path], capture_output=True, text=True, timeout=120, check=True)
     assert parse_public(made.stdout) == pair.public
-    shown = subprocess.run(["ssh-keygen", "-lf", path], capture_output=True, text=True, timeout=20, check=True)
+    shown = subprocess.run(["ssh-keygen", "-lf", path], capture_output=True, text=True, timeout=120, check=True)
     assert shown.stdout.split()[1] == fingerprint(pair.public)
 
 
@@ -70,7 +70,7 @@ def test_replace_takes_the_mark_of_a_bootstrap_key_away(known):
 def test_hashed_lines_are_found_and_forgotten(known):
     known.add("n1", A)
     known.add("n2", B)
-    subprocess.run(["ssh-keygen", "-q", "-H", "-f", known.path], capture_output=True, timeout=20, check=True)
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", known.path], capture_output=True, timeout=120, check=True)
     assert "n1" not in known.path.read_text()
     assert known.keys("n1") == [A]
     known.replace("n1", C)
