@@ -134,7 +134,9 @@ def of_roles() -> set[str]:
 def elsewhere() -> set[str]:
     """Of a host too, said around the checks: by SSH, by a stage, by the engine where nothing was checked."""
     found = {"verdict.no_findings", "host_check.nothing_checked", "STAGE.no_answer", "STAGE.task_failed"}
-    return found | set(texts(ast.parse((LIBRARY / "sshreason.py").read_text())))
+    for path in (LIBRARY / "sshreason.py", ROOT / "plugins" / "action" / "fleet_stage.py"):
+        found |= set(texts(ast.parse(path.read_text())))
+    return found
 
 
 HOSTS = [row for name in ("triage-hosts.md", "xid.md") for row in rows(name)]
