@@ -325,7 +325,7 @@ _HARMLESS = (
     r"^(?:Register File Data|kvm|KVM|SVM|SGX|sgx|amd_pstate|intel_pstate|cpufreq|core: CPUID|software IO TLB)",
     r"^(?:secureboot|Lockdown|audit|kauditd|printk:|net_ratelimit)",
     r"callbacks suppressed|taints? kernel|tainting kernel|inheriting taint|Disabling lock debugging",
-    r"^NVRM: (?:loading NVIDIA|objClInitPcie|Persistence mode is deprecated|PAT configuration)",
+    r"^NVRM: (?:loading NVIDIA|objClInitPcie|Persistence mode is deprecated|PAT configuration|gpuClearFbhubPoison)",
     r"^nvidia(?:-nvlink|-modeset|-uvm|-drm|-caps)?(?: {bdf})?: (?:Nvlink|Loading|Loaded|Unloaded|vgaarb|enabling)",
     r"^nvidia-nvswitch\d{0,4}: (?:using|open|release|Probing|DEVICE|Nvswitch)",
     r"failed to assign|no space for|can't (?:claim|assign)|bogus alignment|broken device, retraining",
