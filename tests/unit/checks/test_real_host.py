@@ -1,4 +1,4 @@
-"""What the checks say of a capture from a real machine: two H200 in a virtual machine without systemd (docs/hardware.md).
+"""What the checks say of a capture from a real machine: two H200 in a virtual machine, no systemd (docs/hardware.md).
 
 Kept by `firstlight-checks.pyz capture`; serial numbers, UUIDs and the kernel's name replaced, the log shortened.
 """
