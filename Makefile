@@ -67,6 +67,7 @@ bench: setup  ## what 500 BMCs, 511 installations and the roles on 20 hosts cost
 	@$(BIN)/python tests/benchmarks/maas_fleet.py
 	@$(BIN)/python tests/benchmarks/configure_hosts.py
 	@$(BIN)/python tests/benchmarks/apt_upstream.py
+	@$(BIN)/python tests/benchmarks/health_hosts.py
 
 clean: lab-down  ## remove the lab, the venv, caches and reports
 	rm -rf .lab .venv .cache .ansible .mypy_cache .pytest_cache .ruff_cache .hypothesis reports

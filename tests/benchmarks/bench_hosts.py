@@ -42,12 +42,13 @@ class Hosts:
         self.image = f"localhost/firstlight-bench-{kind}:latest"
         self.names: list[str] = []
 
-    def start(self, count: int, image: str = IMAGE) -> None:
+    def start(self, count: int, image: str = IMAGE, *options: str) -> None:
         start = str(PROJECT / "molecule" / "shared" / "start-container")
-        for number in range(count):
-            name = f"firstlight-bench-{self.kind}-{number}"
+        volumes = [word for volume in VOLUMES for word in ("--volume", volume)]
+        for _ in range(count):
+            name = f"firstlight-bench-{self.kind}-{len(self.names)}"
             self.names.append(name)
-            engine("run", start, name, image, *(word for v in VOLUMES for word in ("--volume", v)))
+            engine("run", start, name, image, *volumes, *options)
 
     def snapshot(self) -> None:
         engine("run", "podman", "commit", "-q", self.names[0], self.image)
@@ -62,9 +63,16 @@ class Hosts:
         self.stop()
         engine("run", "podman", "rmi", "-f", "-i", self.image)
 
-    def play(self, playbook: Path, upstream: Path | None = None, only: Sequence[str] = ()) -> Cost:
-        """Run the playbook on all, or on some only; its cost is that of ansible-playbook and what it starts."""
-        lines = [f"{name} ansible_connection=podman_exec\n" for name in only or self.names]
+    def play(self, playbook: Path, upstream: Path | None = None, only: Sequence[str] = (), times: int = 1) -> Cost:
+        """Run the playbook on all, or on some only; its cost is that of ansible-playbook and what it starts.
+
+        times: how many of the inventory's hosts each container is.
+        """
+        lines = [
+            f"{name}-as-{number} ansible_host={name} ansible_connection=podman_exec\n"
+            for name in only or self.names
+            for number in range(times)
+        ]
         (self.folder / "hosts").write_text("".join(lines))
         environment = {
             **os.environ,
