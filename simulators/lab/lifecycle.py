@@ -37,6 +37,8 @@ def _up(lab_dir: Path, inventory_dir: Path, fleet: int | None, block: int, fresh
     alive = [name for name in processes.SIMULATORS if processes.running(lab_dir, name)]
     lab = _lab_file(lab_dir, fleet, block, sound, keep=bool(alive))
     _refuse_stranger(lab, alive)
+    if not alive:
+        lab_files.write_json(lab_dir / "lab.json", lab, 0o600)
     lab_files.make_certificates(lab_dir, lab)
     site.write(lab_dir, lab, inventory_dir)
     _say("container engine and images (the first time takes some minutes)")
@@ -114,6 +116,8 @@ def give_to_caller(*folders: Path) -> None:
 
 
 def _lab_file(lab_dir: Path, fleet: int | None, block: int, sound: bool, keep: bool) -> Lab:
+    """What lab.json holds, or is to hold: it is written when no other lab has these addresses. A folder without it has
+    no lab, and "down" there must not take the other's containers."""
     path = lab_dir / "lab.json"
     old: Lab | None = lab_files.load(lab_dir) if path.exists() else None
     if old and keep:
@@ -131,9 +135,7 @@ def _lab_file(lab_dir: Path, fleet: int | None, block: int, sound: bool, keep: b
             "bmc_password": old["bmc"]["password"],
             "maas_api_key": old["maas"]["api_key"],
         }
-    lab = plan.plan(fleet or plan.DEFAULT_FLEET, block, secret, sound)
-    lab_files.write_json(path, lab, 0o600)
-    return lab
+    return plan.plan(fleet or plan.DEFAULT_FLEET, block, secret, sound)
 
 
 def _refuse_stranger(lab: Lab, alive: list[str]) -> None:

@@ -189,6 +189,20 @@ def test_a_fault_shows_in_the_running_server(installed: Lab) -> None:
     assert "gpu must be a number from 0 to 7" in refused.stderr
 
 
+def test_a_fault_of_the_host_alone_comes_and_goes(installed: Lab) -> None:
+    width = "cat /sys/bus/pci/devices/0000:cb:00.0/current_link_width"
+    assert installed.ssh(f"{width}; ls /sys/bus/pci/devices | wc -l") == "16\n67"
+    installed.run("fault", NAME, "pcie_narrow", "on", "gpu=6", "width=4")
+    installed.run("fault", NAME, "disk_full", "on")
+    until(lambda: installed.ssh(width) == "4")
+    until(lambda: installed.ssh("df --output=avail /var/tmp | tail -1") == "0")
+    installed.run("fault", NAME, "pcie_narrow", "off")
+    installed.run("fault", NAME, "disk_full", "off")
+    until(lambda: installed.ssh(width) == "16")
+    until(lambda: installed.ssh("df --output=avail /var/tmp | tail -1") != "0")
+    assert installed.ssh("systemctl is-system-running") == "running"
+
+
 def test_a_reboot_keeps_the_disk_and_runs_nothing_twice(installed: Lab) -> None:
     before = installed.ssh("sudo touch /root/kept; cat /etc/ssh/ssh_host_ed25519_key.pub /etc/machine-id")
     started = installed.ssh("systemctl show -P UserspaceTimestampMonotonic")
@@ -233,6 +247,7 @@ def test_a_second_lab_on_the_same_addresses_is_refused(installed: Lab, tmp_path:
     assert refused.returncode == 1
     assert "--block" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
+    assert "there is none" in second.run("down").stdout
     assert installed.ssh("hostname") == "first"
 
 
@@ -280,7 +295,12 @@ def test_the_engine_is_not_ended_while_another_lab_waits_for_its_servers() -> No
     network = f"firstlight-lab-{BLOCK}"
     podman("network", "create", "--disable-dns", "--subnet", f"10.{BLOCK}.0.0/24", network)
     try:
-        subprocess.run([PROJECT / "scripts" / "container-engine", "down", "--if-unused"], check=True, capture_output=True, timeout=120)
+        subprocess.run(
+            [PROJECT / "scripts" / "container-engine", "down", "--if-unused"],
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
         assert podman("network", "exists", network).returncode == 0
     finally:
         podman("network", "rm", "-f", network)
