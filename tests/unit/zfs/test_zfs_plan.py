@@ -388,3 +388,16 @@ def test_every_permutation_of_a_small_host():
     expected = plan([disk(0), disk(1), disk(2), SYSTEM]).commands
     for row in itertools.permutations([disk(0), disk(1), disk(2), SYSTEM]):
         assert plan(list(row)).commands == expected
+
+
+def removed(n, state="REMOVED"):
+    leaf = Leaf(f"/dev/disk/by-id/nvme-eui.{n:04x}-part1", state, number="77", groups=("raidz2-0",))
+    return Pool("data", "DEGRADED", leaves=(dataclasses.replace(leaf, path=leaf.name),))
+
+
+def test_a_drive_that_is_there_again_is_taken_back():
+    disks = [disk(1), SYSTEM]
+    assert plan(disks, pools=[removed(1)]).commands == [["zpool", "online", "data", "77"]]
+    assert plan([SYSTEM], pools=[removed(1)]).commands == [], "it is not there"
+    assert plan(disks, pools=[removed(1, "FAULTED")]).commands == [], "ZFS gave it up"
+    assert plan(disks, pools=[removed(1)], replace={"S001": "S002"}).commands == [], "it is to go"

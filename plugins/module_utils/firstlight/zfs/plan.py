@@ -275,7 +275,7 @@ def _keep(
     pools: Sequence[Pool],
     serials: Mapping[str, str],
 ) -> Plan:
-    """The pool is there: exchange the drives that the site names, and nothing else."""
+    """The pool is there: exchange the drives that the site names, take back those that are there again."""
     commands: List[List[str]] = []
     findings: List[Finding] = []
     wiped: List[str] = []
@@ -298,6 +298,12 @@ def _keep(
                 commands += [] if blank(disk) else wipe(disk)
                 wiped += [] if blank(disk) else [str(disk["by_id"])]
                 commands.append(["zpool", "replace", pool.name, leaf.number or leaf.name, BY_ID + str(disk["by_id"])])
+    for leaf in pool.leaves:
+        # reseated; or ZED took the partition table that zpool had just written for the drive's removal (OpenZFS 2.1)
+        disk = next((d for d in disks if leaf.state == "REMOVED" and _is_on(leaf, d)), None)
+        names = {leaf.name, leaf.number, *((disk.get("serial"), disk.get("by_id")) if disk else ())}
+        if disk is not None and not names & set(wanted.replace):
+            commands.append(["zpool", "online", pool.name, leaf.number or leaf.name])
     for disk in disks:
         spoken_of = {disk.get("serial"), disk.get("by_id")} & set(wanted.replace.values())
         if is_system(disk, os_disks) or not _counts(disk, wanted) or spoken_of:
