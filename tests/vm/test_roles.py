@@ -192,15 +192,15 @@ def test_text_is_compressed(lab: RolesLab, made: Findings) -> None:
 
 def test_all_of_it_outlasts_a_reboot(lab: RolesLab, made: Findings, before: dict[str, str]) -> None:
     lab.ssh("cd /data/scratch; head -c 4M /dev/urandom > kept; sha256sum kept > kept.sum")
-    boot = lab.ssh("cat /proc/sys/kernel/random/boot_id")
+    boot, boots = lab.ssh("cat /proc/sys/kernel/random/boot_id"), len(lab.boots)
     status, screen, findings = lab.converge(vm_roles=["reboot"], reboot_reason="a new kernel", reboot_services=UNITS)
     assert status == 0, screen
     assert [(finding["symptom"], finding["status"]) for finding in of(findings, "reboot")] == [("reboot", "ok")]
     assert lab.ssh("cat /proc/sys/kernel/random/boot_id") != boot
-    assert lab.reasons == ["guest-reset"]
+    assert len(lab.boots) == boots + 1 and lab.reasons[-1] == "guest-reset"
 
-    places = [order.index(lab.os_disk.serial) for order in lab.boots]
-    assert len(lab.boots) == 2 and places[0] != places[1] and lab.boots[0] != lab.boots[1]
+    one, two = lab.boots[-2:]
+    assert one != two and one.index(lab.os_disk.serial) != two.index(lab.os_disk.serial)
     assert members(lab) == ("ONLINE", {drive.serial: "ONLINE" for drive in lab.data_drives})
     assert lab.ssh(OS_DISK) == before["os"]
     assert lab.ssh("cd /data/scratch; sha256sum --check --quiet kept.sum && echo right").strip() == "right"
@@ -269,8 +269,14 @@ def test_a_drive_that_is_pulled_is_named_and_replaced(lab: RolesLab, made: Findi
     exchange = {pulled.serial: spare.serial}
     status, screen, findings = lab.converge(vm_roles=POOL, zfs_pool_replace=exchange)
     assert status == 0, screen
-    lab.ssh("zpool wait -t resilver,replace data", 900)
     now = {drive.serial: "ONLINE" for drive in [*lab.data_drives, spare] if drive != pulled}
+    # the next run forgets the old drive's serial number, and takes the new one back where ZED has taken it for removed
+    for _ in range(3):
+        lab.ssh("zpool wait -t resilver data", 900)
+        status, screen, _ = lab.converge(vm_roles=POOL, zfs_pool_replace=exchange)
+        assert status == 0, screen
+        if members(lab) == ("ONLINE", now):
+            break
     assert members(lab) == ("ONLINE", now)
     assert [finding["status"] for finding in lab.check("zfs_pool", expect)] == ["ok"]
 
