@@ -141,7 +141,9 @@ class RolesLab:
     def stop(self) -> None:
         """The machine first, then the servers, the network, the disks; the logs stay."""
         self._stopping = True
-        subprocess.run([*self._ssh_words(), "-O", "exit", "host"], check=False, capture_output=True)
+        for path in [self.folder / "ssh.sock", *self.folder.glob("cp/*")]:
+            command = self.inside("ssh", "-o", f"ControlPath={path}", "-O", "exit", "host")
+            subprocess.run(command, check=False, capture_output=True, timeout=STOP_SECONDS)
         while self._power and self._power.is_alive():
             if self._qemu:
                 self._qemu.kill()
