@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from firstlight.zfs.plan import BY_ID, LEAST, Wanted, ashift_of, blank, is_system, make_plan, shape
@@ -120,6 +120,7 @@ def test_the_order_of_drives_never_matters(kinds, order):
     assert one.findings == two.findings
 
 
+@example(11, "raidz2", 4)
 @given(st.integers(1, 120), st.sampled_from(["auto", *LEAST]), st.integers(2, 16))
 def test_shapes_use_every_drive(count, level, width):
     try:
@@ -129,7 +130,8 @@ def test_shapes_use_every_drive(count, level, width):
     assert groups * each + spares == count
     assert each >= LEAST[level]
     assert spares < (each if level == "mirror" else groups)
-    assert level in ("stripe", "mirror") or each <= max(width, LEAST[level]) or groups == 1
+    # wider than wished for only where one more group would leave groups that are none
+    assert level in ("stripe", "mirror") or each <= max(width, LEAST[level]) or count // (groups + 1) < LEAST[level]
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ def shape(count: int, level: str = "auto", max_width: int = 11) -> Tuple[str, in
     """(level, groups, width, spares) for so many drives; ValueError when there is none.
 
     auto: 2 a mirror; 3 to 5 raidz1; 6 and more raidz2, in groups of equal width where they are more than max_width.
+    Groups are wider than that only where one more of them would be less than the level takes.
     """
     if level == "auto":
         level = "mirror" if count == 2 else "raidz1" if count < 6 else "raidz2"
