@@ -356,7 +356,7 @@ class Lifecycle(Switching):
             return "none"
         machine["power_state"] = "on"
         job["phase"] = "running"
-        job["until"] = time.time() + self.settings.job_seconds(job["kind"])
+        job["until"] = time.time() + self.settings.job_seconds(job["kind"], machine["hostname"])
         if self.troubles.hangs(machine):
             job["phase"] = "stuck"
             job["deadline"] = time.time() + self.settings.node_timeout
@@ -367,7 +367,8 @@ class Lifecycle(Switching):
         self.event(machine, "PXE Request", "enlist")
         self.event(machine, "Performing PXE boot")
         self.event(machine, "Commissioning")
-        self.start_job(machine, "enlist", "running", until=time.time() + self.settings.job_seconds("enlist"))
+        seconds = self.settings.job_seconds("enlist", machine["hostname"])
+        self.start_job(machine, "enlist", "running", until=time.time() + seconds)
         self.store.save()
         log.info("%s: discovered, MAC %s", machine["hostname"], mac)
         return "enlist"

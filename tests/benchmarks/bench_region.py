@@ -21,6 +21,7 @@ def settings(commission_seconds: float, deploy_seconds: float) -> dict[str, Any]
         "commission_seconds": commission_seconds,
         "deploy_seconds": deploy_seconds,
         "boot_seconds": 1,
+        "spread": 0.5,  # else all of a wave would end together, and the last wave's size would be what is measured
         "node_timeout_seconds": 3600,  # so that the controller has to find out by itself who does not come
         "durable": False,
         "distro_series": ["bookworm"],

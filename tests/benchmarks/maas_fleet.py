@@ -44,8 +44,9 @@ def options(folder: Path) -> dict[str, Any]:
         "poll_seconds": POLL_SECONDS,
         "commission_minutes": 2.0,
         "deploy_minutes": 2.0,
-        "pxe_minutes": 0.35,  # beside an installation as long as the default of 15 minutes is beside a real one
-        "stall_minutes": 0.5,
+        # to an installation here what the defaults, 15 minutes, are to a real one
+        "pxe_minutes": 0.35,
+        "stall_minutes": 0.35,
         "console_log": str(folder / "console" / "{name}.log"),
     }
 
