@@ -2,13 +2,14 @@
 
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simulators.maas.settings import Settings
 
 
-def settings(**more: float) -> Settings:
+def settings(**more: Any) -> Settings:
     here = ("127.0.0.1", 0)
     return Settings(Path(), here, here, "k", "", ssl.create_default_context(), **more)
 
