@@ -58,7 +58,7 @@ molecule: setup  ## every role in containers of Debian 12 and 13
 e2e: setup  ## a whole lab: killed on the way, brought up, run again, broken, repaired
 	$(PYTEST) tests/e2e
 
-test-vm: setup  ## a QEMU machine installed through a real network boot, BIOS and UEFI; takes ten minutes and more
+test-vm: setup  ## QEMU machines: installed through a real network boot, BIOS and UEFI; the roles on real drives; an hour
 	@scripts/system-packages --vm
 	$(PYTEST) tests/vm
 
