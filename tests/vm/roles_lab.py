@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from vm_lab import BIN, NAME, ROOT, STOP_SECONDS, TAG, run
+from vm_lab import BIN, NAME, ROOT, STOP_SECONDS, TAG, end, run
 
 from simulators.vm import image, qemu, roles_image
 from simulators.vm import machine as vm
@@ -148,15 +148,7 @@ class RolesLab:
             if self._qemu:
                 self._qemu.kill()
             self._power.join(0.2)
-        for process in reversed(self.processes):
-            process.terminate()
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            if process.stdout:
-                process.stdout.close()
+        end(reversed(self.processes))
         subprocess.run(["ip", "netns", "delete", self.namespace], check=False, stderr=subprocess.DEVNULL)
         for path in self.server.folder.glob("serial-*.log"):
             shutil.copy(path, self.logs)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -139,15 +140,7 @@ class VmLab:
         """The machine first, then the simulators, the network, the disks; the logs stay."""
         with contextlib.suppress(lab_files.LabError):
             qemu.switch_off(self.folder, self.lab, NAME)
-        for process in reversed(self.processes.values()):
-            process.terminate()
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            if process.stdout:
-                process.stdout.close()
+        end(reversed(self.processes.values()))
         # a boot that was under way may have started the machine once more
         with contextlib.suppress(lab_files.LabError):
             qemu.switch_off(self.folder, self.lab, NAME)
@@ -307,6 +300,19 @@ def content(path: Path) -> tuple[list[tuple[int, int]], str]:
                 digest.update(piece)
                 start += len(piece)
     return places, digest.hexdigest()
+
+
+def end(processes: Iterable[subprocess.Popen[str]]) -> None:
+    """End them, one after the other."""
+    for process in processes:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout:
+            process.stdout.close()
 
 
 def run(*command: str) -> str:

@@ -83,6 +83,16 @@ class Get:
 Source = Union[Command, Get]
 
 
+# what kind of container or virtual machine the host is; "none" with exit status 1 where it is none
+CONTAINER = Command(("systemd-detect-virt", "--container"))
+VIRTUAL_MACHINE = Command(("systemd-detect-virt", "--vm"))
+
+
+def inside(output: Output) -> bool:
+    """Whether CONTAINER or VIRTUAL_MACHINE says that the host is one."""
+    return not output.problem and output.text.strip() not in ("", "none")
+
+
 def read_files(*patterns: str, limit: float = 5.0) -> Command:
     """Read these files (globs); prints ``{"files": {path: text}, "errors": {path: reason}}``."""
     return Command((sys.executable or "python3", "-I", "-S", "-c", _READER, *patterns), limit, 4 * 1024 * 1024)

@@ -15,7 +15,7 @@ from typing import Dict, List, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
-from .capture import NO_TOOL, Command, Output, Source, read_files
+from .capture import CONTAINER, NO_TOOL, Command, Output, Source, inside, read_files
 from .engine import Captured, Check, Expect, asked, not_known, ok, unreadable
 from .gpu import QUERY
 
@@ -30,7 +30,6 @@ _FILES = read_files(_VERSION, _LOADED, _NOUVEAU, _RUNNING, _SECURE_BOOT)
 _KERNELS = Command(("sh", "-c", "ls -d /boot/vmlinuz-* /lib/modules/*/build/Makefile 2>/dev/null; true"))
 _DKMS = Command(("dkms", "status"), limit=20.0)
 _MODULE = Command(("modinfo", "nvidia"))
-_CONTAINER = Command(("systemd-detect-virt", "--container"))
 # where DKMS keeps the key that it signs with: its own place, and Ubuntu's
 _KEYS = "for key in /var/lib/shim-signed/mok/MOK.der /var/lib/dkms/mok.pub; do "
 _KEY = Command(("sh", "-c", _KEYS + '[ ! -e "$key" ] || mokutil --test-key "$key"; done; true'))
@@ -72,7 +71,7 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
         "dkms": _DKMS,
         "module": _MODULE,
         "key": _KEY,
-        "container": _CONTAINER,
+        "container": CONTAINER,
         "nvidia_smi": QUERY,
     }
 
@@ -171,7 +170,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     version = _driver_version(there)
     if not version and not half:
         return [_fail("driver.not_installed", "", "no package of the GPU driver is installed", "escalate")]
-    container = not captured["container"].problem and captured["container"].text.strip() not in ("", "none")
+    container = inside(captured["container"])
     kernels = parse_kernels(captured["kernels"].text, files.get(_RUNNING, ""))
     findings = _judge_packages(there, half, profile)
     findings += _judge_built(captured["dkms"], there, version, kernels, container)

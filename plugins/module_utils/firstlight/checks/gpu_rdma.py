@@ -14,7 +14,7 @@ from typing import Dict, List, Optional
 
 from ..findings import Finding
 from ..profile import Profile
-from .capture import Command, Output, Source, read_files
+from .capture import CONTAINER, Command, Output, Source, inside, read_files
 from .engine import Captured, Check, Expect, asked, not_known, ok, unreadable
 
 NAME = "gpu_rdma"
@@ -31,7 +31,6 @@ _CONFIG = Command(
 )  # fmt: skip
 _LOG = Command(("dmesg",), max_bytes=8 * 1024 * 1024, keep="tail")
 _MEMLOCK = Command(("systemctl", "show", "--property=DefaultLimitMEMLOCK"))
-_CONTAINER = Command(("systemd-detect-virt", "--container"))
 _REFUSED = re.compile(r"nvidia_peermem: .*(unknown symbol|disagrees about version|invalid argument|failed|error)", re.I)
 
 
@@ -44,7 +43,7 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
         "config": _CONFIG,
         "log": _LOG,
         "memlock": _MEMLOCK,
-        "container": _CONTAINER,
+        "container": CONTAINER,
     }
 
 
@@ -66,8 +65,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         return [
             Finding(NAME, "unknown", f"{NAME}.no_mode", "", "neither the profile nor the role says how", "escalate")
         ]
-    container = captured["container"]
-    if not container.problem and container.text.strip() not in ("", "none"):
+    if inside(captured["container"]):
         evidence = "a container: the modules and devices of its machine are not judged"
         return [Finding(NAME, "warn", "rdma.container", "", evidence), *_judge_memlock(captured["memlock"])]
     devices = sorted({path.split("/")[4] for path in files if path.startswith("/sys/class/infiniband/")})

@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
-from .capture import NO_TOOL, Command, Output, Source
+from .capture import CONTAINER, NO_TOOL, VIRTUAL_MACHINE, Command, Output, Source, inside
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .gpu import QUERY, conclude, expected, read_log
 from .gpu_log import Gpu, parse_log
@@ -29,8 +29,6 @@ ERRORS = Command(("nvidia-smi", "nvlink", "-e"), limit=30.0)
 _UNIT = "nvidia-fabricmanager.service"
 _MANAGER = Command(("systemctl", "show", _UNIT, "-p", "LoadState,ActiveState,SubState,Result"))
 _VERSION = Command(("nv-fabricmanager", "--version"))
-_CONTAINER = Command(("systemd-detect-virt", "--container"))
-_VIRTUAL = Command(("systemd-detect-virt", "--vm"))
 
 _GPU = re.compile(r"^GPU (\d{1,4}): .{0,120}\(UUID: ([^)\s]{1,80})\)\s*$")
 _LINK = re.compile(r"^\s+Link (\d{1,3}): (\S.{0,80}?)\s*$")
@@ -231,8 +229,8 @@ def reads_fabric(profile: Profile, expect: Expect) -> Dict[str, Source]:
         "manager": _MANAGER,
         "version": _VERSION,
         "log": _LOG,
-        "container": _CONTAINER,
-        "virtual": _VIRTUAL,
+        "container": CONTAINER,
+        "virtual": VIRTUAL_MACHINE,
     }
 
 
@@ -244,17 +242,13 @@ def judge_fabric(captured: Captured, profile: Profile, expect: Expect) -> List[F
     for gpu in log.gpus:
         findings += _judge_registration(gpu)
     registered = not findings and all(gpu.get("fabric/state") == "Completed" for gpu in log.gpus)
-    if _inside(captured["container"]):
+    if inside(captured["container"]):
         evidence = "a container: the fabric manager of its machine is not seen"
         findings.append(Finding(FABRIC, "warn", "fabric_manager.container", "", evidence))
     else:
         findings += _judge_manager(captured, log.driver, registered)
     told = "registered" if registered else "their generation does not tell its registration"
     return conclude(FABRIC, output, findings, f"{len(log.gpus)} GPUs: {told}; no fault of the fabric manager")
-
-
-def _inside(output: Output) -> bool:
-    return not output.problem and output.text.strip() not in ("", "none")
 
 
 def _fabric(status: str, symptom: str, locator: str, evidence: str, action: str) -> Finding:
@@ -296,7 +290,7 @@ def _judge_manager(captured: Captured, driver: str, registered: bool) -> List[Fi
     load, active = unit.get("LoadState", ""), unit.get("ActiveState", "")
     if not load or not active:
         return unreadable(FABRIC, manager.text, f"systemctl show {_UNIT}")
-    if active != "active" and registered and load == "not-found" and _inside(captured["virtual"]):
+    if active != "active" and registered and load == "not-found" and inside(captured["virtual"]):
         return []
     if active in ("activating", "reloading"):
         return [_fabric("fail", "fabric_manager.starting", _UNIT, f"it is {active}", "wait")]

@@ -120,7 +120,7 @@ class Engine:
             return
         job.result.status = status_name(machine)
         step = self._next(job, machine)
-        if job.again is not None and self._waits(job, machine, step):
+        if job.again is not None and self._waits(job, machine, step, job.again):
             return
         if step.kind == steps.DONE:
             self._done(job, machine)
@@ -138,16 +138,15 @@ class Engine:
             else:
                 self._act(job, machine, step)
 
-    def _waits(self, job: Job, machine: Machine, step: Step) -> bool:
+    def _waits(self, job: Job, machine: Machine, step: Step, again: Callable[[], None]) -> bool:
         """True while its second try is to come, and when it has just begun."""
         if step.kind != steps.WAIT or text_of(machine, "status_message") != job.last_said:
             job.again = None  # it went on by itself, or MAAS gave it up: judged from here
             return False
         if self.wave.has_room(job.wanted.rack):
-            again, job.again = job.again, None
+            job.again = None
             self._activate(job)
-            if again is not None:
-                again()
+            again()
         return True
 
     def _next(self, job: Job, machine: Machine) -> Step:
