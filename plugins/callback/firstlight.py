@@ -23,6 +23,7 @@ from firstlight.findings import Finding
 from firstlight.fleet_action import LEDGER, RUN_ID, ledger_of, open_ledger, plain, write_report
 from firstlight.ledger.claim import Claims
 from firstlight.ledger.store import STAGES, Ledger, ledger_file, ledger_url
+from firstlight.signals import PutOff
 from firstlight.sshreason import judge_unreachable
 
 JUDGING = frozenset({"cloud_init_wait"})  # action plugins of ours whose failure comes with a finding
@@ -68,6 +69,7 @@ class CallbackModule(CallbackBase):
         self.works = False  # on hosts: has the playbook a stage
         self.releases = False  # a release is going on
         self.pid = os.getpid()
+        self.signals = PutOff()
 
     # -- what Ansible tells ---------------------------------------------------------------------------------------
 
@@ -77,10 +79,12 @@ class CallbackModule(CallbackBase):
         self.reports, self.works = "report" in stages, bool(stages & set(STAGES))
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
+        self.signals.check()
         self.stage = play.vars.get("stage")
         if self.stage and self.ledger is None and not self.broken:
             try:
-                self._start(play)
+                with self.signals:
+                    self._start(play)
             except (FirstlightError, AnsibleError) as error:
                 self._broke(_one_line(error))
                 if self.scratch:
@@ -88,6 +92,7 @@ class CallbackModule(CallbackBase):
                 self._exit(1)  # before anything is done
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        self.signals.check()
         self.releases = task.action == "fleet_release" and not context.CLIARGS.get("check")
         if self.releases:
             atexit.register(self._say_what_is_released)
@@ -125,8 +130,10 @@ class CallbackModule(CallbackBase):
             if self.broken and self.reports:
                 self._exit(1)
             return
+        self.signals.check()
         ran_out = bool(stats.dark or stats.failures) and not self.reported and _report_is_asked_for()
-        built = self._finish("broken" if self.broken else "done")
+        with self.signals:
+            built = self._finish("broken" if self.broken else "done")
         if not self.reports or not (self.reported or self.broken or ran_out):
             return  # a playbook of one stage, or a run that --tags left without its report
         if self.unrecorded and not self.broken:
@@ -170,6 +177,8 @@ class CallbackModule(CallbackBase):
                 before(number, frame)
 
         signal.signal(signal.SIGTERM, terminated)
+        self.signals.install()
+        self.signals.keep_what_is_lost()
 
     def _use_a_copy(self) -> None:
         self.scratch = tempfile.mkdtemp(prefix="firstlight-check-")
@@ -184,11 +193,12 @@ class CallbackModule(CallbackBase):
         if self.ledger is not None and self.stage and host in self.variables["groups"]["fleet"]:
             finding = Finding(self.stage, "fail", symptom, locator, evidence, action)
             try:
-                # Only of hosts in the stage: with --tags or --start-at-task tasks meet others too.
-                if self.stage in STAGES and self.ledger.begun(self.stage, [host], ended=True):
-                    self.ledger.end_stage(self.stage, host, [finding])
-                else:
-                    self.unrecorded = True
+                with self.signals:
+                    # Only of hosts in the stage: with --tags or --start-at-task tasks meet others too.
+                    if self.stage in STAGES and self.ledger.begun(self.stage, [host], ended=True):
+                        self.ledger.end_stage(self.stage, host, [finding])
+                    else:
+                        self.unrecorded = True
             except FirstlightError as error:
                 self._display.warning(str(error))
 

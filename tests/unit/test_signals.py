@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -66,3 +68,47 @@ def test_outside_a_block_nothing_is_put_off() -> None:
         assert came == [signal.SIGTERM] * 2
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def interrupted_in_a_collection(before: Any) -> None:
+    """Ctrl-C while Python collects garbage: what the handler raises there goes nowhere."""
+    signal.signal(signal.SIGINT, before)
+
+    class Thing:
+        pass
+
+    thing = Thing()
+    reference = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del thing
+    assert reference() is None
+
+
+def test_an_interrupt_that_python_throws_away_is_raised_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    before = signal.getsignal(signal.SIGINT)
+    put_off = PutOff()
+    put_off.check()
+    put_off.keep_what_is_lost()
+    interrupted_in_a_collection(before)
+    with pytest.raises(KeyboardInterrupt):
+        put_off.check()
+    put_off.check()  # once
+    assert capsys.readouterr().err == ""
+
+
+def test_other_errors_in_a_collection_are_shown_as_before(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    put_off = PutOff()
+    put_off.keep_what_is_lost()
+
+    class Thing:
+        def __del__(self) -> None:
+            raise ValueError("in a collection")
+
+    Thing()
+    put_off.check()
+    assert "in a collection" in capsys.readouterr().err
