@@ -34,6 +34,7 @@ def build(package: Path, release: str, suite: str, lines: list[str]) -> Path:
         return folder
     work = image.CACHE / f"zfs-work-{os.getpid()}"
     shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
     try:
         image.bootstrap(work / "root", suite, lines, (f"linux-headers-{release}", *TOOLS))
         image.run("dpkg-deb", "-x", package, work / "root")
