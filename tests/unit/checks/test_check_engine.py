@@ -5,17 +5,21 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from firstlight.checks import Check, Skip, run_checks
 from firstlight.checks.capture import Command, Get, Output, file_systems, http_get, read_files, run_all, run_command
-from firstlight.checks.engine import not_known, ok
+from firstlight.checks.engine import bounded_values, not_known, not_run, ok
 from firstlight.findings import Finding
 from firstlight.profile import Profile
 
@@ -388,3 +392,88 @@ def test_equal_sources_share_one_output() -> None:
     one, two = shell("echo $$"), shell("echo $$")
 
     assert list(run_all([one, two], 5.0)) == [one]
+
+
+# ---------------------------------------------------------------- what is kept, and by what hosts are compared
+
+
+def telling(name: str, keeps=None, values=None) -> Check:
+    by_default = check(name, shell("echo read"))
+    return replace(by_default, keeps=keeps or {}, values=values)
+
+
+def test_what_the_next_run_is_to_know_is_kept_by_key() -> None:
+    kept = run_checks(
+        [
+            telling("one", {"counters": lambda captured: {"said": captured["0"].text}}),
+            telling("nothing_zero", {"zero": lambda captured: {}}),
+            telling("cannot", {"none": lambda captured: None}),
+            telling("breaks", {"broken": lambda captured: captured["no such"]}),
+            telling("floods", {"too_much": lambda captured: {"x": "y" * 40_000}}),
+            telling("no_json", {"set": lambda captured: {"x": {1}}, "nan": lambda captured: {"x": float("nan")}}),
+        ],
+        PROFILE,
+    ).kept
+
+    assert kept == {"counters": {"said": "read\n"}, "zero": {}}
+
+
+def test_the_time_is_that_of_the_beginning() -> None:
+    before = time.time()
+
+    result = run_checks([check("sleeps", shell("sleep 1"))], PROFILE)
+
+    assert before <= result.time < before + 0.9
+
+
+def test_values_are_those_of_each_check_and_a_function_that_breaks_gives_none() -> None:
+    result = run_checks(
+        [
+            telling("gpu", values=lambda captured, profile: {"gpu.driver": captured["0"].text, "gpu.watts": 700.5}),
+            telling("breaks", values=lambda captured, profile: {"x": captured["no such"]}),
+            telling("odd", values=lambda captured, profile: ["x"]),
+            telling("none"),
+        ],
+        PROFILE,
+    )
+
+    assert result.values == {"gpu": {"gpu.driver": "read", "gpu.watts": 700.5}}
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.integers(), inner),
+        max_leaves=20,
+    )
+    | st.dictionaries(st.text(), st.dictionaries(st.from_regex(r"[a-z.]{1,3}", fullmatch=True), st.integers()))
+)
+def test_whatever_is_told_as_values_is_bounded(told) -> None:
+    found = bounded_values(told)
+
+    assert bounded_values(json.loads(json.dumps(found, allow_nan=False))) == found
+    for values in found.values():
+        for name, value in values.items():
+            assert re.fullmatch(r"[a-z0-9_.]{1,64}", name)
+            assert type(value) in (int, float) or len(value) <= 120
+
+
+def test_values_are_counted_over_all_checks() -> None:
+    told = {f"c{n}": {f"v{i}": i for i in range(60)} for n in range(3)}
+
+    assert [len(values) for values in bounded_values(told).values()] == [60, 40]
+
+
+def test_which_checks_have_said_what_holds_now(tmp_path: Path) -> None:
+    nothing = replace(check("nothing_to_read"), reads=lambda profile, expect: {})
+    held_back = check("held_back", shell("true"), judge=lambda *_: not_run("held_back", "a job runs"))
+    long = replace(check("long", shell("true")), tier="long")
+    skip = Skip("skipped", "cables", TODAY)
+
+    result = run_checks(
+        [check("good", shell("true")), check("skipped", shell("exit 1")), nothing, held_back, long],
+        PROFILE, skips=[skip], today=TODAY,
+    )  # fmt: skip
+
+    assert result.ran == ["good", "skipped", "nothing_to_read"]
+    assert [(f.status, f.symptom) for f in result.findings if f.check == "held_back"] == [("warn", "held_back.not_run")]

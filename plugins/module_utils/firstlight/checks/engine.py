@@ -9,11 +9,14 @@ check required by naming it in ``require``.
 from __future__ import annotations
 
 import datetime
+import json
+import math
+import re
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ..findings import ACTIONS, STATUSES, Finding, Verdict, highest_action, verdict
+from ..findings import ACTIONS, STATUSES, Finding, Verdict, highest_action, shorten, verdict
 from ..profile import Profile
 from .capture import NO_TOOL, NOT_PERMITTED, TIMED_OUT, TOO_MUCH, Output, Source, run_all
 
@@ -21,12 +24,19 @@ from .capture import NO_TOOL, NOT_PERMITTED, TIMED_OUT, TOO_MUCH, Output, Source
 TIERS = {"quick": 30.0, "long": 3600.0}
 FINDINGS_MAX = 20  # of one check; the rest is counted
 ASKED = "asked"  # in expect: the checks that were asked for by name
+NOT_RUN = "not_run"  # the reason of a check that held back; what it found before still holds
+KEPT_MAX = 32 * 1024  # characters, as JSON, of what one check keeps for the next run
+VALUES_MAX = 100  # of one host
+VALUE_TEXT_MAX = 120
 
 Captured = Dict[str, Output]
 Expect = Dict[str, Any]
+Value = Union[str, int, float]
+Keep = Callable[[Captured], Optional[Dict[str, Any]]]
 Plan = List[Tuple["Check", Dict[str, Source]]]
 Run = Callable[[Iterable[Source], float], Dict[Source, Output]]
 
+_VALUE_NAME = re.compile(r"[a-z0-9_.]{1,64}")
 _UNKNOWN_ACTION = {TIMED_OUT: "retry", NO_TOOL: "escalate", NOT_PERMITTED: "escalate", TOO_MUCH: "escalate"}
 
 
@@ -39,6 +49,10 @@ class Check:
     captures of other hosts: it looks at nothing of this one, nor at its clock.
     needs: the profile's and expect's values that it looks at, e.g. ``gpus.count``.
     required: whether being unable to read makes the host not ready.
+    keeps: what the next run is to know of what was read, by the key of expect under which the judge then finds it: a
+    small mapping, ready for JSON, or None where nothing can be kept.
+    values: from what was read and the profile to scalars by name, e.g. ``gpu.driver``, by which hosts alike are
+    compared; none where nothing can be told. Names are of small letters, digits, ``_`` and ``.``.
     """
 
     name: str
@@ -47,6 +61,8 @@ class Check:
     judge: Callable[[Captured, Profile, Expect], List[Finding]]
     needs: Tuple[str, ...] = ()
     required: bool = True
+    keeps: Mapping[str, Keep] = field(default_factory=dict)
+    values: Optional[Callable[[Captured, Profile], Dict[str, Any]]] = None
 
 
 @dataclass(frozen=True)
@@ -60,11 +76,21 @@ class Skip:
 
 @dataclass(frozen=True)
 class Result:
-    """What all checks of a host found. seconds: by check, that of its slowest reading plus the judging."""
+    """What all checks of a host found.
+
+    seconds: by check, that of its slowest reading plus the judging. kept: by key of expect, what the next run is to
+    know (``Check.keeps``). values: by check, those of ``Check.values``, bounded. time: when the checks began, in
+    seconds since 1970 by the host's clock. ran: the checks whose findings take the place of earlier ones: those that
+    were judged or switched off, and those that have nothing to look at on this host.
+    """
 
     findings: List[Finding]
     verdict: Verdict
     seconds: Dict[str, float] = field(default_factory=dict)
+    kept: Dict[str, Dict[str, Any]] = field(default_factory=dict)
+    values: Dict[str, Dict[str, Value]] = field(default_factory=dict)
+    time: float = 0.0
+    ran: List[str] = field(default_factory=list)
 
 
 def asked(expect: Expect, name: str) -> bool:
@@ -95,6 +121,11 @@ def unreadable(check: str, text: str, what: str) -> List[Finding]:
 
 def unknown(check: str, reason: str, evidence: str, locator: str = "", action: str = "escalate") -> Finding:
     return Finding(check, "unknown", f"{check}.{reason}", locator, evidence, action)
+
+
+def not_run(check: str, evidence: str) -> List[Finding]:
+    """The finding of a check that held back this time, as from a load that would disturb a job."""
+    return [Finding(check, "warn", f"{check}.not_run", evidence=evidence)]
 
 
 def _first_line(text: str) -> str:
@@ -171,7 +202,10 @@ def run_checks(
     off = {skip.check: skip for skip in skips if skip.until >= day}
     findings: List[Finding] = []
     planned: Plan = []
+    ran: List[str] = []
+    at = time.time()
     for check, reads in plan(checks, profile, expect, tier, wanted):
+        ran.append(check.name)
         if not reads:
             if wanted:
                 findings.append(unknown(check.name, "not_expected", "the profile expects none of it on this host"))
@@ -182,15 +216,62 @@ def run_checks(
         planned.append((replace(check, required=check.required or check.name in required), reads))
     outputs = run((source for _, reads in planned for source in reads.values()), timeout or TIERS[tier])
     seconds = {}
+    kept: Dict[str, Dict[str, Any]] = {}
+    told: Dict[str, Any] = {}
     for check, reads in planned:
         captured = {name: outputs[source] for name, source in reads.items()}
         started = time.monotonic()
-        findings += judge_check(check, captured, profile, expect)
+        found = judge_check(check, captured, profile, expect)
+        findings += found
+        if all(finding.symptom == f"{check.name}.{NOT_RUN}" for finding in found):
+            ran.remove(check.name)
+        kept.update(_kept(check, captured))
+        told[check.name] = _values(check, captured, profile)
         slowest = max(output.seconds for output in captured.values())
         seconds[check.name] = round(slowest + time.monotonic() - started, 3)
     if not planned and not wanted:
         findings.append(unknown("host_check", "nothing_checked", "every check was skipped, or none is asked for"))
-    return Result(findings, verdict(findings), seconds)
+    return Result(findings, verdict(findings), seconds, kept, bounded_values(told), at, ran)
+
+
+def _kept(check: Check, captured: Captured) -> Dict[str, Dict[str, Any]]:
+    """What this check keeps, by key; nothing where that is not possible, or too much."""
+    kept = {}
+    for key, keep in check.keeps.items():
+        try:
+            reading = keep(captured)
+            if reading is not None and len(json.dumps(reading, allow_nan=False)) <= KEPT_MAX:
+                kept[key] = reading
+        except Exception:  # noqa: S112 - as in judge_check; the judge has said already what it could not read
+            continue
+    return kept
+
+
+def _values(check: Check, captured: Captured, profile: Profile) -> Any:
+    try:
+        return check.values(captured, profile) if check.values else {}
+    except Exception:  # as above
+        return {}
+
+
+def bounded_values(told: Any) -> Dict[str, Dict[str, Value]]:
+    """Of values by check only what is in bounds: names, texts of at most VALUE_TEXT_MAX characters, finite numbers, at
+    most VALUES_MAX of all checks together."""
+    found: Dict[str, Dict[str, Value]] = {}
+    left = VALUES_MAX
+    for check, values in told.items() if isinstance(told, dict) else ():
+        for name, value in values.items() if isinstance(values, dict) else ():
+            if left and _VALUE_NAME.fullmatch(str(name)) and _is_value(value):
+                text = isinstance(value, str)
+                found.setdefault(shorten(check, 64), {})[str(name)] = shorten(value, VALUE_TEXT_MAX) if text else value
+                left -= 1
+    return found
+
+
+def _is_value(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return False
+    return isinstance(value, str) or (abs(value) < 1e18 and math.isfinite(value))
 
 
 def _skipped(skip: Skip) -> Finding:
