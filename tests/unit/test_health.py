@@ -21,9 +21,9 @@ from firstlight.checks.folder import capture, write_folder
 from firstlight.findings import ACTIONS, STATUSES, Finding, verdict
 from firstlight.health import cli, metrics
 from firstlight.health import settings as site
-from firstlight.health.verdicts import lines, record, record_of_report, status
+from firstlight.health.verdicts import lines, reason_lines, record, record_of_report, status
 from firstlight.profile import Profile
-from firstlight.report import host_report
+from firstlight.report import build, host_report
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(health.__file__).parent
@@ -58,6 +58,31 @@ def test_lines_for_people() -> None:
         "h: not told",
         "    gpu.missing, 1 of 8 GPUs, 7 GPUs, 8 expected (reseat)",
     ]
+
+
+def test_what_many_hosts_have_is_said_first_and_once() -> None:
+    hosts = [{**story(BAD if n < 3 else GOOD), "name": f"n{n}", "rack": f"r{n}"} for n in range(4)]
+    built = build("s", hosts, "0%")
+
+    assert lines([record_of_report(host) for host in built["hosts"]], built["common"]) == [
+        f"gpu.missing on 3 of 4 hosts: {built['common'][0]['says']}",
+        "    n0 says: 1 of 8 GPUs, 7 GPUs, 8 expected",
+        "    n0, n1, n2",
+        *(line for n in range(3) for line in (f"n{n}: no", "    gpu.missing, 1 of 8 GPUs, as on 3 hosts (reseat)")),
+        "n3: yes",
+    ]
+
+
+def test_parts_of_one_host_that_fail_alike_are_each_a_line() -> None:
+    other = Finding("gpu_count", "fail", "gpu.missing", "2 of 8 GPUs", "x", "reseat")
+    common = [{"check": "gpu_count", "symptom": "gpu.missing", "task": "", "count": 9, "hosts": ["h"]}]
+
+    assert reason_lines([BAD.to_dict(), other.to_dict(), ODD.to_dict()], "h", common) == [
+        "gpu.missing, 1 of 8 GPUs, as on 9 hosts (reseat)",
+        "gpu.missing, 2 of 8 GPUs, as on 9 hosts (reseat)",
+        "unit.failed, zfs.service",
+    ]
+    assert "7 GPUs, 8 expected" in reason_lines([BAD.to_dict()], "another", common)[0]
 
 
 def test_exit_status() -> None:
@@ -358,7 +383,13 @@ def test_the_report_of_another_run_or_of_one_that_broke_says_nothing(tmp_path: P
     report.write_text(json.dumps({"site": "s", "run": run, "hosts": hosts}))
     document = cli._document(begun(report=str(report)), "long")
     assert document is not None
-    assert [row["name"] for row in document["hosts"]] == ["h"]
+    assert [(row["name"], row["fit"]) for row in document["hosts"]] == [("h", True), ("i", None)]
+    assert document["hosts"][1].keys() == document["hosts"][0].keys()
+    assert lines(document["hosts"])[1:] == [
+        "i: not told",
+        "    smoke.no_answer, the ledger does not know this host; is it in the fleet file? (retry)",
+    ]
+    assert document["common"] == []
     assert (document["site"], document["tier"], document["run"]) == ("s", "long", 7)
     assert cli._document(begun(report=str(tmp_path / "gone")), "quick") is None
 
@@ -371,7 +402,7 @@ def test_a_name_that_is_not_in_the_inventory_is_told() -> None:
 # ---------------------------------------------------------------- the library's rules
 
 
-@pytest.mark.parametrize("name", ["__init__", "onhost", "verdicts", "settings", "metrics"])
+@pytest.mark.parametrize("name", ["__init__", "onhost", "verdicts", "settings", "metrics", "earlier", "state"])
 def test_what_goes_to_hosts_is_python_3_8_and_imports_only_the_standard_library(name: str) -> None:
     for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text(), feature_version=(3, 8))):
         if isinstance(node, ast.Import):
@@ -381,7 +412,7 @@ def test_what_goes_to_hosts_is_python_3_8_and_imports_only_the_standard_library(
         if isinstance(node, ast.ImportFrom) and node.level == 2:
             assert (node.module or "").split(".")[0] in ("findings", "profile", "checks")
         if isinstance(node, ast.ImportFrom) and node.level == 1:
-            assert node.module in (None, "settings", "verdicts", "metrics")
+            assert node.module in (None, "settings", "verdicts", "metrics", "earlier", "state")
 
 
 def test_the_version_is_the_projects() -> None:

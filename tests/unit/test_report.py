@@ -152,3 +152,134 @@ def test_the_policy_could_be_met_by_hosts_that_only_have_stages_before_them():
     assert not built["policy"]["met"]
     assert report.could_be_met(built, ["n1", "n2"])
     assert not report.could_be_met(built, ["n2"])
+
+
+# ---------------------------------------------------------------- the same failure on many hosts
+
+
+def fleet(*racks, stages=STAGES):
+    """A sound host for each letter of ``racks``, which is its rack: n00, n01, ..."""
+    return [{**story(f"n{n:02}", stages=stages), "rack": rack} for n, rack in enumerate(racks)]
+
+
+def held(told, *found):
+    return {**told, "findings": [{**f.to_dict(), "stage": "smoke", "first_seen": "2026-01-01"} for f in found]}
+
+
+def skewed(n):
+    return Finding("clock", "fail", "clock.not_synchronised", evidence=f"Not synchronised, host {n}", action="wait")
+
+
+def with_clock(stories, numbers):
+    return [held(told, skewed(n)) if n in numbers else told for n, told in enumerate(stories)]
+
+
+def common(stories, judged=None):
+    return report.build("lab", stories, "0%", judged=judged)["common"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "failed", "is_common"),
+    [
+        ("abcdef", 2, False),  # two can be chance, whatever share they are
+        ("abcdef", 3, True),
+        ("a" * 3, 3, True),
+        ("abcdefghij" * 50, 99, False),
+        ("abcdefghij" * 50, 100, True),
+        ("abcdefghijklmnop", 3, False),
+    ],
+)
+def test_a_failure_is_common_where_enough_hosts_and_a_share_of_them_have_it(hosts, failed, is_common):
+    entries = common(with_clock(fleet(*hosts), range(failed)))
+    assert [(e["symptom"], e["count"], e["of"]) for e in entries] == (
+        [("clock.not_synchronised", failed, len(hosts))] if is_common else []
+    )
+
+
+def test_two_faults_of_a_lab_of_six_are_two_faults():
+    other = Finding("bmc", "fail", "bmc.auth_failed", "BMC 10.0.0.1")
+    stories = fleet(*"aaabbb")
+    assert common([held(stories[0], BAD), held(stories[1], other), *stories[2:]]) == []
+    assert common([held(told, BAD if n % 2 else other) for n, told in enumerate(stories[:4])]) == []
+
+
+def test_what_a_common_failure_says():
+    stories = [held(told, skewed(n), BAD) if n < 4 else told for n, told in enumerate(fleet(*"aabbcc"))]
+    clock, gpu = common(stories)
+    assert clock == {
+        "check": "clock", "symptom": "clock.not_synchronised", "task": "", "action": "wait",
+        "hosts": ["n00", "n01", "n02", "n03"], "racks": ["a", "b"], "count": 4, "of": 6,
+        "evidence": "Not synchronised, host 0",
+        "says": "probably not the hosts, but what they share: network, mirror, image, time server, a setting of the "
+        "site",
+    }  # fmt: skip
+    assert (gpu["symptom"], gpu["action"], gpu["evidence"]) == ("gpu.missing", "reseat", "Video.Slot.6-1, 7 of 8 GPUs")
+
+
+def test_all_in_one_rack_names_the_rack():
+    [entry] = common(with_clock(fleet(*"aaaabbbb"), {4, 5, 7}))
+    assert (entry["racks"], entry["says"].split(";")[0]) == (["b"], "all of them in rack b")
+
+
+def test_a_rack_is_common_though_it_is_a_small_part_of_the_fleet():
+    stories = fleet(*"a" * 100, *"bbbb", *"cccccc", *"dddd")
+    [entry] = common(with_clock(stories, {0, 1, 2, 3, 100, 101, 103, 104, 105, 106, 110, 111}))
+    assert (entry["racks"], entry["count"], entry["of"]) == (["b", "c"], 6, 10)
+    assert entry["says"].startswith("most hosts of racks b, c have it; ")
+    assert common(with_clock(stories, {0, 1, 2, 3, 100, 101, 104, 105})) == []
+
+
+def test_the_share_is_of_the_hosts_that_came_as_far():
+    behind = fleet(*"x" * 50, stages=("discover",))
+    early = [{**told, "name": f"early-{told['name']}"} for told in behind]
+    assert common(early + with_clock(fleet(*"abcde"), {0, 1, 2}))[0]["of"] == 5
+    assert common([*with_clock(early, {0}), *with_clock(fleet(*"abcde"), {0, 1})]) == []
+
+
+def test_only_hosts_of_the_run_count_and_stages_to_come_are_no_failure():
+    stories = with_clock(fleet(*"abcdef"), {0, 1, 2})
+    assert common(stories, judged=["n02", "n03", "n04"]) == []
+    assert common(fleet(*"abcdef", stages=("discover",))) == []
+
+
+def test_tasks_that_failed_are_the_same_failure_only_where_it_is_the_same_task():
+    def failed(task):
+        return Finding("configure", "fail", "configure.task_failed", evidence=f"{task}: no message", action="retry")
+
+    several = [held(told, failed(f"task {n}")) for n, told in enumerate(fleet(*"abcdef"))]
+    one = [held(told, failed("Install chrony")) for told in fleet(*"abcdef")]
+    assert common(several) == []
+    assert [(e["task"], e["count"]) for e in common(one)] == [("Install chrony", 6)]
+
+
+def test_a_common_failure_is_shown_once_and_its_hosts_are_named():
+    stories = [held(told, skewed(n), BAD) if n == 0 else told for n, told in enumerate(fleet(*"aabbcc"))]
+    shown = report.text(report.build("lab", with_clock(stories[1:], range(4)) + stories[:1], "0%"), width=150)
+    lines = shown.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("clock.not_synchronised on 5 of 6 hosts: probably"))
+    assert lines[at + 1 : at + 3] == [
+        "    n01 says: Not synchronised, host 0",
+        "    n01, n02, n03, n04, n00",
+    ]
+    assert shown.count("Not synchronised, host") == 1
+    details = lines[lines.index("n00: rack a unit 4, FLB0001: reseat") :]
+    assert details[1:3] == [
+        "    gpu.missing, Video.Slot.6-1, 7 of 8 GPUs (reseat)",
+        "    clock.not_synchronised, as on 5 hosts (wait)",
+    ]
+
+
+def test_a_common_failure_of_hundreds_names_some_and_fits_the_screen():
+    built = report.build("lab", with_clock(fleet(*"ab" * 250), range(400)), "0%")
+    shown = report.text(built, width=120)
+    assert " and 360 more" in shown
+    assert len(built["common"][0]["hosts"]) == 400
+    assert all(len(line) <= 120 for line in shown.splitlines())
+
+
+def test_hosts_that_were_in_no_run_are_told():
+    built = report.build("lab", [story("n1")], 1, fleet=["n3", "n1", "n2"])
+    assert built["not_seen"] == ["n2", "n3"]
+    assert "1 of 1 hosts ready; policy fleet_min_ready=1 (1 of 1) met; 2 more of the fleet were in no run yet" in (
+        report.summary(built)
+    )

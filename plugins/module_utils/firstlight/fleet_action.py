@@ -73,6 +73,7 @@ def write_report(ledger: Ledger, variables: Mapping[str, Any], judged: Iterable[
         fleet_min_ready=plain(variables.get("fleet_min_ready", "100%")),
         run=ledger.run(ledger.run_id) if ledger.run_id else None,
         judged=judged,
+        fleet=fleet,
     )
     report.write(built, reports_folder(variables), CHECK_REPORT if check else "latest")
     return built

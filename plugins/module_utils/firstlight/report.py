@@ -19,10 +19,18 @@ from rich.text import Text
 
 from .errors import FirstlightError
 from .findings import Finding, blocking, highest_action, shorten
+from .health.verdicts import common_lines, kind, reason_lines
 from .ledger.store import STAGES, now
 from .policy import required_ready
 
 UNFINISHED = "verdict.unfinished"
+
+# A failure is common where this many hosts have it, and they are this share of those that came as far as to have it.
+# About one new host in ten fails at first, by all faults together: twice that by one fault alone is not the hosts.
+COMMON_MIN, COMMON_SHARE = 3, 0.2
+# or this share of a rack: what a rack shares (switch, power) is no large part of a fleet
+RACK_SHARE = 0.5
+COMMON_MAX = 20  # entries of a report
 
 
 def host_report(story: dict[str, Any]) -> dict[str, Any]:
@@ -73,10 +81,12 @@ def build(
     fleet_min_ready: int | float | str,
     run: dict[str, Any] | None = None,
     judged: Iterable[str] | None = None,
+    fleet: Iterable[str] = (),
 ) -> dict[str, Any]:
     """The whole report as plain values, ready for JSON.
 
     judged: names of the hosts that the policy is judged on (those that the run was limited to); all by default.
+    fleet: names of all hosts that the site has; those without a story were in no run yet, and are named.
     """
     hosts = [host_report(story) for story in stories]
     names = {h["name"] for h in hosts} if judged is None else set(judged)
@@ -101,8 +111,77 @@ def build(
             "by_state": dict(sorted(Counter(h["state"] for h in hosts).items())),
             "by_symptom": dict(sorted(Counter(r["symptom"] for h in hosts for r in h["reasons"]).items())),
         },
+        "not_seen": sorted(set(fleet) - {h["name"] for h in hosts}),
+        "common": common(in_run),
         "hosts": hosts,
     }
+
+
+def common(hosts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The failures that so many of these hosts (``host_report``) have that it is probably not the hosts; most hosts
+    first.
+
+    Each: check, symptom, task, action (the highest), hosts, racks, count, of (how many came as far, in these racks
+    where it is a matter of racks), evidence (of the first host), says.
+    """
+    known = list(hosts)
+    kinds: dict[tuple[str, str, str], dict[str, dict[str, str]]] = {}
+    for host in known:
+        for reason in host["reasons"]:
+            if reason["symptom"] != UNFINISHED:
+                kinds.setdefault(kind(reason), {}).setdefault(host["name"], reason)
+    found = [entry for what, reasons in kinds.items() for entry in _common(known, what, reasons)]
+    return sorted(found, key=lambda entry: (-entry["count"], entry["symptom"]))[:COMMON_MAX]
+
+
+def _common(
+    hosts: list[dict[str, Any]], what: tuple[str, str, str], reasons: dict[str, dict[str, str]]
+) -> list[dict[str, Any]]:
+    """The entry for one failure, if it is common. reasons: of the hosts that have it."""
+    have = [host for host in hosts if host["name"] in reasons]
+    if len(have) < COMMON_MIN:
+        return []
+    came = [host for host in hosts if _how_far(host) >= min(map(_how_far, have))]
+    if len(have) < COMMON_SHARE * len(came):
+        by_rack, failed = Counter(h["rack"] for h in came), Counter(h["rack"] for h in have)
+        racks = {r for r, count in failed.items() if count >= max(COMMON_MIN, RACK_SHARE * by_rack[r])}
+        came, have = ([host for host in of if host["rack"] in racks] for of in (came, have))
+        if not have:
+            return []
+        where = f"most hosts of {_racks(racks)} have it"
+    else:
+        racks = {host["rack"] for host in have}
+        where = f"all of them in {_racks(racks)}" if len(racks) == 1 else ""
+    known = [Finding.from_dict(reasons[host["name"]]) for host in have]
+    check, symptom, task = what
+    return [
+        {
+            "check": check,
+            "symptom": symptom,
+            "task": task,
+            "action": highest_action(known),
+            "hosts": [host["name"] for host in have],
+            "racks": sorted(racks, key=str),
+            "count": len(have),
+            "of": len(came),
+            "evidence": ", ".join(part for part in (known[0].locator, known[0].evidence) if part),
+            "says": f"{where}; {_SHARED_IN_RACK}" if where else _SHARED,
+        }
+    ]
+
+
+_SHARED = "probably not the hosts, but what they share: network, mirror, image, time server, a setting of the site"
+_SHARED_IN_RACK = "probably not the hosts, but what they share there: switch, power, cables"
+
+
+def _racks(racks: Iterable[str]) -> str:
+    names = sorted(map(str, racks))
+    return f"rack {names[0]}" if len(names) == 1 else f"racks {', '.join(names)}"
+
+
+def _how_far(host: dict[str, Any]) -> int:
+    """The number of the stage at which a host is; -1 before all of them."""
+    return STAGES.index(host["stage"]) if host["stage"] in STAGES else -1
 
 
 def could_be_met(report: dict[str, Any], judged: Iterable[str]) -> bool:
@@ -115,13 +194,19 @@ def could_be_met(report: dict[str, Any], judged: Iterable[str]) -> bool:
 
 
 def text(report: dict[str, Any], width: int = 150, colour: bool = False) -> str:
-    """The report for people: a table, then what is wrong with each host that is not ready, then what it comes to."""
+    """For people: a table, what many hosts have at once, what is wrong with each that is not ready, and the sum."""
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=colour, color_system="standard" if colour else None)
     console.print(_table(report["hosts"], width))
+    for entry in report["common"]:
+        first, *more = common_lines(entry)
+        console.print(Text(first))
+        for line in more:
+            console.print(Padding(Text(line.strip()), (0, 0, 0, 4)))
+        console.print()
     for host in report["hosts"]:
         if host["verdict"] != "ready":
-            _print_details(console, host)
+            _print_details(console, host, report["common"])
     console.print(Text(summary(report)))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
@@ -163,14 +248,12 @@ def _table(hosts: list[dict[str, Any]], width: int) -> Table:
 _STYLES = {"ready": "green", "not ready": "bold red"}
 
 
-def _print_details(console: Console, host: dict[str, Any]) -> None:
+def _print_details(console: Console, host: dict[str, Any], common: list[dict[str, Any]]) -> None:
     """A host that is not ready: where it stands, what to do, and every reason with its evidence."""
     tag = shorten(host["service_tag"] or "service tag not known", 40)
     console.print(Text(f"{host['name']}: rack {host['rack']} unit {host['unit']}, {tag}: {host['action']}"))
-    for reason in host["reasons"]:
-        parts = (reason["symptom"], reason["locator"], reason["evidence"])
-        line = Text(f"{', '.join(part for part in parts if part)} ({reason['action']})")
-        console.print(Padding(line, (0, 0, 0, 4)))
+    for line in reason_lines(host["reasons"], host["name"], common):
+        console.print(Padding(Text(line), (0, 0, 0, 4)))
     console.print()
 
 
@@ -182,6 +265,8 @@ def summary(report: dict[str, Any]) -> str:
     if policy["hosts"] != counts["hosts"]:
         line += f"{policy['ready']} of the {policy['hosts']} in this run; "
     line += f"policy fleet_min_ready={policy['fleet_min_ready']} ({policy['required']} of {policy['hosts']}) {met}"
+    if report["not_seen"]:
+        line += f"; {len(report['not_seen'])} more of the fleet were in no run yet"
     outcome = (report.get("run") or {}).get("outcome")
     return f"{line}; the run {_OUTCOMES[outcome]}" if outcome in _OUTCOMES else line
 

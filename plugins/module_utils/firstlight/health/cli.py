@@ -21,7 +21,7 @@ from ..yamlfile import read_yaml
 from .onhost import add_options, judge_capture, tell
 from .selfcontained import NAME, build
 from .settings import Settings, in_use, known_check, load_settings
-from .verdicts import NOT_TOLD, lines, record_of_report, status
+from .verdicts import NOT_TOLD, lines, record_of_nothing, record_of_report, status
 
 PROJECT = Path(__file__).resolve().parents[4]
 COMMANDS = ("capture", "judge", "file")
@@ -81,7 +81,7 @@ def judge_hosts(options: argparse.Namespace) -> int:
     document = _document(begun, options.tier)
     if document is None:
         raise FirstlightError(f"the run broke:\n{ended.tail}")
-    print(json.dumps(document, indent=2) if options.json else "\n".join(lines(document["hosts"])))
+    print(json.dumps(document, indent=2) if options.json else "\n".join(lines(document["hosts"], document["common"])))
     return status(document["hosts"])
 
 
@@ -94,9 +94,10 @@ def _document(begun: Mapping[str, Any], tier: str) -> dict[str, Any] | None:
     run = report.get("run") or {}
     if run.get("id") != begun["run_id"] or run.get("outcome") != "done":
         return None
-    wanted = set(begun["hosts"])
-    hosts = [record_of_report(host) for host in report["hosts"] if host["name"] in wanted]
-    return {"site": report["site"], "time": run.get("ended"), "run": run["id"], "tier": tier, "hosts": hosts}
+    told = {host["name"]: record_of_report(host) for host in report["hosts"]}
+    hosts = [told.get(name) or record_of_nothing(name) for name in begun["hosts"]]
+    document = {"site": report["site"], "time": run.get("ended"), "run": run["id"], "tier": tier}
+    return {**document, "common": report.get("common", []), "hosts": hosts}
 
 
 def _strange(names: Sequence[str], begun: Mapping[str, Any]) -> str:
