@@ -18,6 +18,7 @@ LIMITS = (
     "cpu_idle_microseconds",
     "disk_read_seconds",
     "disk_used_percent",
+    "drive_read_mbytes_per_second",
     "fan_percent",
     "gpu_celsius",
     "gpu_corrected_errors",

@@ -11,6 +11,7 @@ import gpu_cases
 import gpu_health_cases
 import hca_cases
 import host_cases
+import long_cases
 import nvlink_cases
 import pcie_cases
 import tuning_cases
@@ -470,9 +471,10 @@ HARDWARE = [
         *disk_cases.CASES,
         *hca_cases.CASES,
         *host_cases.CASES,
+        *long_cases.DRIVES,
     )
 ]
 
-GPU_HEALTH = [Case(*row) for row in (*gpu_health_cases.CASES, *nvlink_cases.CASES)]
+GPU_HEALTH = [Case(*row) for row in (*gpu_health_cases.CASES, *nvlink_cases.CASES, *long_cases.DIAG)]
 
 CASES = [*GPU_HEALTH, *TUNING, *GPU, *GPU_SOFTWARE, *HCA, *NVME, *DISKS, *SERVICES, *CLOCK, *KERNEL, *MEMORY, *HARDWARE]

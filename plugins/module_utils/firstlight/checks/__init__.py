@@ -1,4 +1,4 @@
-"""The checks: is this host fit to train? They run on the host (standard library only, Python 3.9 or later)."""
+"""The checks: is this host fit to train? They run on the host (standard library only, Python 3.8 or later)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from . import (
     clock,
     cpu_frequency,
     cpu_idle,
+    dcgm_diag,
     disk_health,
     disks,
+    drive_read,
     gpu,
     gpu_driver,
     gpu_memory,
@@ -26,6 +28,7 @@ from . import (
     pcie,
     pcie_acs,
     services,
+    system,
     zfs,
 )
 from .engine import TIERS, Check, Result, Skip, run_checks
@@ -55,6 +58,9 @@ ALL_CHECKS = [
     *cpu_idle.CHECKS,
     *host_tuning.CHECKS,
     *zfs.CHECKS,
+    *system.CHECKS,
+    *dcgm_diag.CHECKS,
+    *drive_read.CHECKS,
 ]
 
 __all__ = ["ALL_CHECKS", "TIERS", "Check", "Result", "Skip", "run_checks"]

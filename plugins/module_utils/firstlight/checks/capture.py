@@ -62,12 +62,16 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Command:
-    """One command. limit: seconds. keep: ``head`` ends it at ``max_bytes`` of output, ``tail`` keeps the last."""
+    """One command. limit: seconds. keep: ``head`` ends it at ``max_bytes`` of output, ``tail`` keeps the last.
+
+    alone: it loads the host, so that whatever is read beside it would look ill; nothing is.
+    """
 
     argv: Tuple[str, ...]
     limit: float = 10.0
     max_bytes: int = 1024 * 1024
     keep: str = "head"
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -263,14 +267,21 @@ def _connect(get: Get) -> socket.socket:
 
 
 def run_all(sources: Iterable[Source], limit: float) -> Dict[Source, Output]:
-    """Run all sources at once, equal ones once; none takes longer than ``limit`` seconds."""
+    """Run all sources at once, equal ones once, and then one by one those that must be ``alone``.
+
+    None takes longer than ``limit`` seconds.
+    """
     unique: List[Source] = list(dict.fromkeys(sources))
-    if not unique:
-        return {}
-    with ThreadPoolExecutor(max_workers=min(64, len(unique))) as pool:
-        futures = {source: pool.submit(_run, source, limit) for source in unique}
-        wait(futures.values())
-        return {source: future.result() for source, future in futures.items()}
+    alone = [source for source in unique if isinstance(source, Command) and source.alone]
+    together = [source for source in unique if source not in alone]
+    outputs: Dict[Source, Output] = {}
+    if together:
+        with ThreadPoolExecutor(max_workers=min(64, len(together))) as pool:
+            futures = {source: pool.submit(_run, source, limit) for source in together}
+            wait(futures.values())
+            outputs = {source: future.result() for source, future in futures.items()}
+    outputs.update((source, _run(source, limit)) for source in alone)
+    return outputs
 
 
 def _run(source: Source, limit: float) -> Output:
