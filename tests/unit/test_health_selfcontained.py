@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from firstlight.checks import ALL_CHECKS
 from firstlight.health.selfcontained import build
 
 LOG = Path(__file__).parents[1] / "fixtures" / "gpu" / "smi-q.8x-h100.xml"
@@ -111,6 +112,70 @@ def test_metrics_are_written_also_when_the_host_is_not_fit(host: Host, tmp_path:
     assert nowhere.stderr.count("\n") == 1
 
 
+LINKS = "\\n".join(f"GPU {n}: NVIDIA H100 (UUID: GPU-{n})\\n\\t Link 0: 26.562 GB/s" for n in range(8))
+
+
+def with_nvlink(host: Host, recovered: int) -> None:
+    """The host's GPUs have one NVLink each, and that of GPU 0 was recovered so often. Nothing else is looked at."""
+    others = [check.name for check in ALL_CHECKS if check.name != "nvlink"]
+    rows = [{"check": name, "reason": "not of this test", "until": "2999-01-01"} for name in others]
+    host.file("site.json", {**NOTHING, "skip": rows})
+    host.file("profile.json", {**PROFILE, "gpus": {"count": 8, "nvlink": {"links": 1}}})
+    counts = "".join(
+        f"GPU {n}: NVIDIA H100 (UUID: GPU-{n})\\n\\t Link 0: Recovery Errors: {recovered if n == 0 else 0}\\n"
+        for n in range(8)
+    )
+    script = f"""case "$*" in
+      *-s*) printf '{LINKS}\\n';;
+      *-e*) printf '{counts}';;
+      *) cat {LOG};;
+    esac"""
+    host.tool("nvidia-smi", script.replace("%", "%%"))
+
+
+def nvlink_of(host: Host, *words: str) -> list[tuple[str, str]]:
+    """What a run says of NVLink and of what it remembers."""
+    rows = json.loads(host.run("--json", *words).stdout)["findings"]
+    return [(row["status"], row["symptom"]) for row in rows if row["check"] in ("nvlink", "earlier")]
+
+
+def test_growth_since_the_run_before_is_judged_with_a_state_and_stays_judged(host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    words = ("--state", str(path))
+    grown = [("fail", "nvlink.errors_growing")]
+    with_nvlink(host, 1)
+    assert nvlink_of(host, *words) == [("warn", "nvlink.errors")]
+    assert nvlink_of(host, *words) == [("ok", "nvlink")]
+    before = path.read_text()
+    with_nvlink(host, 2)
+    assert nvlink_of(host, *words, "--check", "nvlink") == grown
+    assert path.read_text() == before
+    assert nvlink_of(host, *words) == grown
+    assert nvlink_of(host, *words) == grown
+    assert nvlink_of(host) == [("warn", "nvlink.errors")]
+
+    done = host.run("capture", str(tmp_path / "c"), *words)
+    assert done.returncode == 0, done.stderr
+    assert path.read_text() == before
+    rows = json.loads(host.run("judge", str(tmp_path / "c"), "--json").stdout)["findings"]
+    assert [row["symptom"] for row in rows if row["check"] == "nvlink"] == ["nvlink.errors_growing"]
+
+
+def test_a_damaged_state_is_a_warning_in_the_metrics_and_is_written_anew(host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_text("{")
+    with_nvlink(host, 0)
+    words = ("metrics", str(tmp_path / "x.prom"), "--state", str(path))
+
+    assert host.run(*words).returncode == 0
+
+    label = f'symptom="earlier.unreadable",locator="{path}",status="warn"'
+    assert label in (tmp_path / "x.prom").read_text()
+    assert set(json.loads(path.read_text())) == {"format", "earlier"}
+    assert host.run(*words).returncode == 0
+    assert label not in (tmp_path / "x.prom").read_text()
+
+
 def test_a_check_is_switched_off_with_a_reason_until_a_day(host: Host) -> None:
     host.tool("nvidia-smi", "exit 9")
     row = {"check": "gpu_count", "reason": "being replaced", "until": "2999-01-01"}
@@ -133,6 +198,8 @@ def test_a_check_is_switched_off_with_a_reason_until_a_day(host: Host) -> None:
         (("judge", "/nonexistent"), "profile.json", "/nonexistent: No such file or directory"),
         (("--timeout", "0"), "profile.json", "argument --timeout: invalid"),
         (("nonsense",), "profile.json", "invalid choice: 'nonsense'"),
+        (("--state", "/nonexistent/x.json"), "profile.json", "--state: /nonexistent is no folder"),
+        (("judge", "/tmp", "--state", "/tmp/x"), "profile.json", "judge takes no --state"),
     ],
 )
 def test_what_people_do_wrong_is_one_line_and_status_2(

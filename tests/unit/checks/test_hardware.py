@@ -227,9 +227,15 @@ def test_a_copper_cable_has_neither_firmware_nor_sensor() -> None:
     assert hca_module.parse_mlxlink(coloured) == hca_module.Module("MCP4Y10-N00A", "FLT0000002")
 
 
+@pytest.mark.parametrize("said", [Output("", "", 1), Output("no JSON"), Output(hca_cases.files({"/proc/uptime": "9"}))])
+def test_nothing_is_kept_of_errors_where_no_port_was_told(said: Output) -> None:
+    assert hca_errors.keep({"counters": said}) is None
+
+
 def test_a_reading_is_what_the_next_one_is_compared_with() -> None:
     text = hca_cases.counters(symbol_error=5000)
-    kept = json.loads(json.dumps(hca_errors.reading(text)))
+    kept = json.loads(json.dumps(hca_errors.keep({"counters": Output(text)})))
+    assert all(count for port in kept["ports"].values() for count in port.values())
     later = hca_cases.counters(11 * 3600, symbol_error=5010)
 
     assert kept["ports"]["mlx5_1/1"]["symbol_error"] == 5000

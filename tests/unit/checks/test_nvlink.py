@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_gpu import judged, rows
 
-from firstlight.checks.nvlink import parse_status, reading
+from firstlight.checks.capture import Output
+from firstlight.checks.nvlink import keep, parse_status, reading
+
+MINE = cases.IDENTITY.format(6)
 
 
 @pytest.mark.parametrize("row", rows("nvlink", "gpu_fabric"))
@@ -50,11 +53,17 @@ def test_errors_of_nvlink_5_are_those_that_are_zero_on_a_good_link() -> None:
 
 
 def test_a_reading_can_be_kept_as_json_and_given_back() -> None:
-    earlier = json.loads(json.dumps(reading(cases.counters({"3: CRC Errors": 5}).text)))
+    earlier = json.loads(json.dumps(keep({"errors": cases.counters({"3: CRC Errors": 5})})))
+    assert earlier == {**{cases.IDENTITY.format(n): {} for n in range(8)}, MINE: {"3": {"CRC Errors": 5}}}
 
     for count, want in ((5, cases.good("nvlink")), (6, [("warn", "nvlink.errors", "0000:d1:00.0", "none")])):
         errors = cases.counters({"3: CRC Errors": count})
         judged(cases._link("later", cases.links(), want, errors, expect={"nvlink_counters": earlier}))
+
+
+@pytest.mark.parametrize("said", [cases.broken("timed_out"), Output("", "", 1), Output("GPU 0: x (UUID: y)\n")])
+def test_nothing_is_kept_where_no_counter_was_told(said: Output) -> None:
+    assert keep({"errors": said}) is None
 
 
 def test_the_status_of_links() -> None:

@@ -1,8 +1,8 @@
 """Errors on InfiniBand ports, as they grow.
 
-The ports' counters are compared with an earlier reading, ``expect["hca_counters"]`` (what ``reading`` made of the same
-text then); without one, or across a reboot, with zero when the host booted. A number alone says little: errors in a
-time are judged.
+The ports' counters are compared with an earlier reading, ``expect["hca_counters"]`` (what ``keep`` made of it then);
+without one, or across a reboot, with zero when the host booted. A number alone says little: errors in a time are
+judged.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
 
 
 def reading(text: str) -> Optional[Dict[str, Any]]:
-    """What to keep of a reading for the next: ``{"boot": id, "uptime": seconds, "ports": {"mlx5_0/1": {name: n}}}``.
+    """The counters that are judged: ``{"boot": id, "uptime": seconds, "ports": {"mlx5_0/1": {name: n}}}``.
 
-    Only the counters that are judged. None when the text is something else.
+    None when the text is something else.
     """
     files = read_answer(text)
     if files is None:
@@ -70,6 +70,15 @@ def reading(text: str) -> Optional[Dict[str, Any]]:
         return None
     boot = files.get("/proc/sys/kernel/random/boot_id", "")[:64]
     return {"boot": boot, "uptime": float(uptime.group()), "ports": ports}
+
+
+def keep(captured: Captured) -> Optional[Dict[str, Any]]:
+    """A reading for the next run: what ``reading`` gives, less the counters that are zero; None where there is none."""
+    output = captured["counters"]
+    now = None if output.problem or output.code else reading(output.text)
+    if not now or not now["ports"]:
+        return None
+    return {**now, "ports": {port: {k: n for k, n in row.items() if n} for port, row in now["ports"].items()}}
 
 
 def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
@@ -170,5 +179,6 @@ CHECKS = [
             "limits.hca_link_downs_per_day",
             "expect.hca_counters",
         ),
+        keeps={"hca_counters": keep},
     )
 ]

@@ -2,8 +2,7 @@
 
 ``nvlink`` reads ``nvidia-smi nvlink -s`` and ``-e``, where the profile has ``gpus.nvlink`` or ``gpus.nvswitch``. What
 no number is given for must be alike on all links. The counters count since the driver was loaded: they are ``warn``;
-what is more than at an earlier reading, ``expect.nvlink_counters`` (what ``reading`` made of the text then), may be
-``fail``.
+what is more than at an earlier reading, ``expect.nvlink_counters`` (what ``keep`` made of it then), may be ``fail``.
 ``gpu_fabric`` reads how far the GPUs are registered, and the fabric manager, where the profile has ``gpus.nvswitch``.
 Whether its package is of the driver's version is for ``gpu_driver`` to say; here it is the one that runs. In a
 container the fabric manager is not seen (``warn``), to a virtual machine it may belong or not: there GPUs that are
@@ -86,7 +85,7 @@ def parse_status(text: str) -> Optional[List[Links]]:
 
 
 def reading(text: str) -> Errors:
-    """What to keep of ``nvidia-smi nvlink -e`` for the next: counts by GPU (UUID), link (as text) and counter."""
+    """Of ``nvidia-smi nvlink -e`` the counts by GPU (UUID), link (as text) and counter."""
     found: Errors = {}
     links: Dict[str, Dict[str, int]] = {}
     for line in text.splitlines():
@@ -96,6 +95,21 @@ def reading(text: str) -> Errors:
         elif counter and _COUNT.match(counter.group(3)) and not _NO_ERRORS.search(counter.group(2)):
             links.setdefault(counter.group(1), {})[counter.group(2)] = int(counter.group(3))
     return found
+
+
+def keep(captured: Captured) -> Optional[Errors]:
+    """A reading for the next run: what ``reading`` gives, less what is zero (of a good host nothing but the GPUs).
+
+    None where no counter is told.
+    """
+    output = captured["errors"]
+    found = {} if output.problem or output.code else reading(output.text)
+    kept: Errors = {}
+    for gpu, links in found.items():
+        if links:
+            counts = {link: {name: n for name, n in row.items() if n} for link, row in links.items()}
+            kept[gpu] = {link: row for link, row in counts.items() if row}
+    return kept or None
 
 
 def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
@@ -320,6 +334,7 @@ CHECKS = [
         reads,
         judge,
         needs=("gpus.nvlink", "gpus.nvswitch", "limits.nvlink_errors", "expect.nvlink_counters"),
+        keeps={"nvlink_counters": keep},
     ),
     Check(FABRIC, "quick", reads_fabric, judge_fabric, needs=("gpus.nvswitch",)),
 ]

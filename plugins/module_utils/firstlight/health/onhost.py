@@ -6,23 +6,27 @@ Standard library only, Python 3.8 or later.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import platform
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NoReturn, Optional, Sequence
+from typing import Any, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from ..checks import ALL_CHECKS, TIERS, run_checks
 from ..checks.engine import Result, Run
 from ..checks.folder import Capture, capture, facts_here, read_folder, replay, write_folder
+from ..findings import Finding
 from ..profile import Profile
-from . import VERSION, metrics
+from . import VERSION, earlier, metrics, state
+from .earlier import Memory
 from .settings import Settings, in_use, known_check, load_profile, load_settings, read_expect
 from .verdicts import NOT_TOLD, lines, record, status
 
 USUAL = "quick"
 FOLDER = "/etc/firstlight"  # where the role health_timer leaves profile.json and checks.json
+STATE = "/var/lib/firstlight/health.json"  # its unit makes the folder
 EPILOG = f"""\
 commands:
   run             judge this host (what it does without a command)
@@ -37,6 +41,9 @@ exit status:
 
 --profile is the host's profile as JSON, by default {FOLDER}/profile.json. --settings is JSON too: a mapping of
 expect, skip and require, as the module host_check has them; by default {FOLDER}/checks.json where that is.
+
+--state is a file in which run and metrics remember error counters and the time of the last clean verdict for the next
+run, so that growth is judged; capture reads it too. By default {STATE}, where its folder is there.
 """
 
 
@@ -66,9 +73,13 @@ def _command(options: argparse.Namespace) -> int:
     if options.command != "run" and not options.where:
         raise ValueError(f"{options.command}: name {'the file' if options.command == 'metrics' else 'the folder'}")
     if options.command == "judge":
+        if options.state:
+            raise ValueError("judge takes no --state: a capture has what was remembered")
         return _judge(options)
     profile = load_profile(_profile_path(options))
     settings = _settings(options)
+    path = _state_path(options)
+    settings, memory, wrong = _remembered(path, settings)
     if options.command == "capture":
         kept = capture(
             ALL_CHECKS,
@@ -84,6 +95,9 @@ def _command(options: argparse.Namespace) -> int:
         return 0
     started = time.time()
     result = judged(profile, settings, options)
+    if path and not options.check:
+        wrong += state.save(path, earlier.after(memory, result, earlier.boot_here()))
+    result = dataclasses.replace(result, findings=[*result.findings, *wrong])
     if options.command == "metrics":
         taken = time.time() - started
         metrics.write(options.where, metrics.text(result.findings, result.verdict.ready, started, taken))
@@ -161,6 +175,22 @@ def _settings(options: argparse.Namespace, default: bool = True) -> Settings:
     return Settings(in_use(settings.expect), settings.skips, settings.require) if options.in_use else settings
 
 
+def _state_path(options: argparse.Namespace) -> str:
+    """Where this host remembers; empty where it does not."""
+    path = str(options.state or STATE)
+    there = Path(path).parent.is_dir()
+    if options.state and not there:
+        raise ValueError(f"--state: {Path(path).parent} is no folder")
+    return path if there else ""
+
+
+def _remembered(path: str, settings: Settings) -> Tuple[Settings, Memory, List[Finding]]:
+    """The settings with what is remembered, that memory, and what is wrong with it."""
+    memory, wrong = state.load(path) if path else ({}, [])
+    expect = earlier.known(settings.expect, memory, time.time(), earlier.boot_here())
+    return dataclasses.replace(settings, expect=expect), memory, wrong
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="firstlight-checks",
@@ -172,6 +202,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("where", nargs="?", help="the folder of a capture, or the file of metrics")
     add_options(parser)
     parser.add_argument("--profile", metavar="FILE", help="the host's profile, as JSON")
+    parser.add_argument("--state", metavar="FILE", help="what is remembered from run to run")
     parser.add_argument("--version", action="version", version=f"firstlight-checks {VERSION}")
     return parser
 

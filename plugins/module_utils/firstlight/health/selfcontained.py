@@ -24,7 +24,7 @@ PARTS: tuple[str, ...] = (
     "health/__init__.py",
     "health/verdicts.py",
 )
-PARTS += ("health/settings.py", "health/metrics.py", "health/onhost.py")
+PARTS += ("health/settings.py", "health/earlier.py", "health/metrics.py", "health/state.py", "health/onhost.py")
 _MAIN = "import sys\n\nfrom firstlight.health.onhost import main\n\nsys.exit(main())\n"
 # a local time, as zip files keep them: the same bytes in every time zone
 _DATE = time.mktime((2020, 1, 1, 12, 0, 0, 0, 0, -1))
