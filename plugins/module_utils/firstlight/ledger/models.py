@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ForeignKey, Index, String, Text
+from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -95,3 +95,15 @@ class Deed(Base):
     run_id: Mapped[int | None] = mapped_column(ForeignKey("run.id"))
     at: Mapped[str] = mapped_column(String(32))
     what: Mapped[str] = mapped_column(Text)
+
+
+class Reading(Base):
+    """What the checks of a host read last, of one kind, for its next run and to compare hosts by. value: JSON."""
+
+    __tablename__ = "reading"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    host_id: Mapped[int] = mapped_column(ForeignKey("host.id"))
+    kind: Mapped[str] = mapped_column(String(32))
+    at: Mapped[str] = mapped_column(String(32))
+    value: Mapped[str] = mapped_column(Text)
+    __table_args__ = (UniqueConstraint("host_id", "kind"),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +17,10 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from ..errors import FirstlightError, InputError
-from ..findings import Finding, blocking, shorten
+from ..findings import Finding, blocking
 from ..sitefiles import PlannedHost
+from . import readings
+from .database import connect_args, reason, refuse_other_schema, shown, sqlite_settings
 from .models import Base, Deed, FindingRow, Host, Run, StageRun, StateChange
 
 STATES = (
@@ -79,10 +81,10 @@ class Ledger:
 
     def __init__(self, url: str, run_id: int | None = None, *, create: bool = True) -> None:
         self.run_id = run_id
-        self._name = _shown(url)
+        self._name = shown(url)
         try:
             # no pool: plugins fork, and a connection must not be shared across a fork
-            self._engine = sqlalchemy.create_engine(url, poolclass=NullPool, connect_args=_connect_args(url))
+            self._engine = sqlalchemy.create_engine(url, poolclass=NullPool, connect_args=connect_args(url))
         except ArgumentError as error:
             raise InputError(f"ledger {self._name}: {error}; write a file name or an SQLAlchemy URL") from None
         except ImportError as error:
@@ -93,25 +95,11 @@ class Ledger:
                 if self._sqlite and self._engine.url.database:
                     Path(self._engine.url.database).parent.mkdir(parents=True, exist_ok=True)
                 if self._sqlite:
-                    event.listen(self._engine, "connect", _sqlite_settings)
+                    event.listen(self._engine, "connect", sqlite_settings)
                 Base.metadata.create_all(self._engine)
-            self._refuse_other_schema()
+            refuse_other_schema(self._engine, self._name)
         except (DBAPIError, OSError) as error:
-            raise FirstlightError(f"ledger {self._name} cannot be opened: {_reason(error)}") from None
-
-    def _refuse_other_schema(self) -> None:
-        """A table that lacks a column was made by another release; found out before anything is done."""
-        inspector = sqlalchemy.inspect(self._engine)
-        there = set(inspector.get_table_names())
-        for table in Base.metadata.sorted_tables:
-            if table.name not in there:
-                continue
-            lacking = {c.name for c in table.columns} - {c["name"] for c in inspector.get_columns(table.name)}
-            if lacking:
-                raise FirstlightError(
-                    f"ledger {self._name} was made by another release of Firstlight: table {table.name} has no column "
-                    f"{min(lacking)}; use that release, or move the ledger away to begin a new one"
-                )
+            raise FirstlightError(f"ledger {self._name} cannot be opened: {reason(error)}") from None
 
     @contextmanager
     def _transaction(self) -> Iterator[Session]:
@@ -127,7 +115,7 @@ class Ledger:
             with Session(self._engine) as session, session.begin():
                 yield session
         except DBAPIError as error:
-            raise FirstlightError(f"ledger {self._name} cannot be used: {_reason(error)}") from None
+            raise FirstlightError(f"ledger {self._name} cannot be used: {reason(error)}") from None
 
     # -- the fleet ------------------------------------------------------------------------------------------------
 
@@ -198,10 +186,19 @@ class Ledger:
                     left.result, left.ended = "failed", at
                 session.add(StageRun(host_id=host.id, run_id=self.run_id, stage=stage, started=at))
 
-    def end_stage(self, stage: str, name: str, findings: Iterable[Finding], *, seconds: float | None = None) -> bool:
-        """Close a host's stage with its findings; True when it passed (no finding says no).
+    def end_stage(
+        self,
+        stage: str,
+        name: str,
+        findings: Iterable[Finding],
+        *,
+        seconds: float | None = None,
+        keep: Collection[str] = (),
+    ) -> bool:
+        """Close a host's stage with its findings; True when it passed (no finding that holds says no).
 
-        The host's findings of this stage are exactly these from now on: others are cleared.
+        The host's findings of this stage are exactly these from now on: others are cleared, but for those of the checks
+        in ``keep``, which did not run this time.
         """
         known = list(findings)
         at = now()
@@ -209,8 +206,8 @@ class Ledger:
             host = self._find(session, name, None)
             if host is None:
                 raise FirstlightError(f"the ledger does not know host {name}; run playbooks/validate.yml first")
-            self._replace_findings(session, host, stage, known, at)
-            said_no = blocking(known)
+            kept = self._replace_findings(session, host, stage, known, at, keep)
+            said_no = blocking([*known, *kept])
             row = session.scalars(
                 select(StageRun).filter_by(host_id=host.id, stage=stage, result=None).order_by(StageRun.id.desc())
             ).first()
@@ -262,8 +259,8 @@ class Ledger:
     def undo(self, name: str, first: str, why: str) -> None:
         """A host has not passed ``first`` and the stages after it any more: it was released.
 
-        Their findings are cleared. Its state goes back to that of the stage before, but for a quarantined host or one
-        in repair.
+        Their findings are cleared, and if install is among them, what its checks read is forgotten. Its state goes back
+        to that of the stage before, but for a quarantined host or one in repair.
         """
         at, number = now(), STAGES.index(first)
         with self._transaction() as session:
@@ -277,6 +274,8 @@ class Ledger:
                     row.result = "undone"
                     session.add(row)
                 self._replace_findings(session, host, stage, [], at)
+            if number <= STAGES.index("install"):
+                readings.forget(session, host)
             before = STATE_AFTER[STAGES[number - 1]]
             if host.state not in ("quarantined", "in_repair") and _is_progress(before, host.state):
                 self._move(session, host, before, why, at)
@@ -287,6 +286,27 @@ class Ledger:
             host = self._find(session, name, None)
             if host is not None:
                 session.add(Deed(host_id=host.id, run_id=self.run_id, at=now(), what=what))
+
+    # -- what checks read -----------------------------------------------------------------------------------------
+
+    def remember(self, hosts: Mapping[str, Mapping[str, Any]]) -> None:
+        """By host and kind what its checks read, ready for JSON; kinds that are not named stay as they are."""
+        at = now()
+        with self._transaction() as session:
+            for host in self._hosts(session, hosts):
+                readings.write(session, host, hosts[str(host.name)], at)
+
+    def remembered(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """By name and kind what was remembered of these hosts."""
+        with self._reading() as session:
+            return readings.of_hosts(session, self._hosts(session, names))
+
+    def values(self) -> dict[str, dict[str, Any]]:
+        """What hosts are compared by: ``{name: {"profile": name, "values": {name: text or number}}}``."""
+        with self._reading() as session:
+            return readings.values(session)
+
+    # -- copying --------------------------------------------------------------------------------------------------
 
     def copy_to(self, other: Ledger) -> None:
         """Copy everything into an empty ledger: a check run works on such a copy and throws it away."""
@@ -364,7 +384,16 @@ class Ledger:
             )
             host.state = state
 
-    def _replace_findings(self, session: Session, host: Host, stage: str, findings: list[Finding], at: str) -> None:
+    def _replace_findings(
+        self,
+        session: Session,
+        host: Host,
+        stage: str,
+        findings: list[Finding],
+        at: str,
+        keep: Collection[str] = (),
+    ) -> list[Finding]:
+        """Returns those that are held still, though they are none of ``findings``."""
         held = {
             (row.check, row.symptom, row.locator): row
             for row in session.scalars(select(FindingRow).filter_by(host_id=host.id, stage=stage, cleared=None))
@@ -376,8 +405,17 @@ class Ledger:
                 session.add(row)
             row.status, row.evidence, row.action = finding.status, finding.evidence, finding.action
             row.last_seen, row.run_id = at, self.run_id
+        kept = []
         for row in held.values():
-            row.cleared = at
+            if row.check in keep:
+                kept.append(_finding(row))
+            else:
+                row.cleared = at
+        return kept
+
+
+def _finding(row: FindingRow) -> Finding:
+    return Finding(**{f: getattr(row, f) for f in Finding.__dataclass_fields__})
 
 
 def _is_progress(before: str, after: str) -> bool:
@@ -394,26 +432,3 @@ def _latest(session: Session, host_id: int, stage: str) -> StageRun | None:
 
 def _seconds_between(start: str, end: str) -> float:
     return round((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds(), 3)
-
-
-def _connect_args(url: str) -> dict[str, Any]:
-    return {"timeout": 30} if url.startswith("sqlite") else {}
-
-
-def _sqlite_settings(connection: Any, _record: Any) -> None:
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.close()
-
-
-def _reason(error: Exception) -> str:
-    """The database's own words, on one line; an SQLAlchemy error also holds the statement and its values."""
-    return shorten(str(getattr(error, "orig", None) or getattr(error, "strerror", None) or error), 200)
-
-
-def _shown(url: str) -> str:
-    try:
-        return sqlalchemy.make_url(url).render_as_string(hide_password=True)
-    except ArgumentError:
-        return "(not a URL)"
