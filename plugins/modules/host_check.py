@@ -11,8 +11,9 @@ short_description: Judge whether a host is fit to train
 version_added: "0.1.0"
 description:
   - Runs all checks of one tier that the host's profile asks for, in one round trip, and gives findings and a verdict.
-  - All commands run at the same time, each with its own time limit. One that hangs costs its limit, and makes its own
-    check C(unknown); the others are judged all the same.
+  - All commands run at the same time, each with its own time limit; those of O(tier=long) that load the host come after
+    the others, one by one. One that hangs costs its limit, and makes its own check C(unknown); the others are judged all
+    the same.
   - What cannot be read (no tool, no permission, a form that is not understood) is C(unknown), never C(ok). One
     C(unknown) in a required check means not ready. Some checks are not required unless O(require) names them, since
     what they need is not on every host (C(docs/health.md) lists them); for them it is reported as C(warn).
@@ -139,6 +140,12 @@ options:
       kernel_log:
         description: Since when the kernel's log counts, and which lines are harmless or bad here; see C(docs/xid.md).
         type: dict
+      dcgm_diag_level:
+        description:
+          - How deep the check C(dcgm_diag) of O(tier=long) looks, as NVIDIA counts; 2 when it is not given. See
+            C(docs/health.md).
+        type: int
+        choices: [1, 2, 3]
       reboot_due:
         description: A reboot has been asked for. What only that will mend in the driver is C(warn) until then.
         type: bool
@@ -276,6 +283,7 @@ def main():
                     "hca_counters": {"type": "dict"},
                     "nvlink_counters": {"type": "dict"},
                     "kernel_log": {"type": "dict"},
+                    "dcgm_diag_level": {"type": "int", "choices": [1, 2, 3]},
                     "reboot_due": {"type": "bool", "default": False},
                 },
             },

@@ -32,6 +32,7 @@ EXPECT: Dict[str, Tuple[Tuple[type, ...], str]] = {
     "nvlink_counters": ((dict,), "a mapping"),
     "kernel_log": ((dict,), "a mapping"),
     "reboot_due": ((bool,), "true or false"),
+    "dcgm_diag_level": ((int,), "1, 2 or 3"),
 }
 
 
@@ -101,6 +102,9 @@ def read_expect(expect: Any) -> Dict[str, Any]:
     for name, port in given.get("exporters", {}).items():
         if isinstance(port, bool) or not re.fullmatch(r"[0-9]{1,5}", str(port)) or not 1 <= int(port) <= 65535:
             raise ValueError(f"expect.exporters.{name}: {port!r} is no port from 1 to 65535")
+    level = given.get("dcgm_diag_level", 1)
+    if isinstance(level, bool) or level not in (1, 2, 3):
+        raise ValueError(f"expect.dcgm_diag_level: must be 1, 2 or 3, not {level!r}")
     read_site(given)  # kernel_log
     return given
 
