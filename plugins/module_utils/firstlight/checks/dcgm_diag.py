@@ -328,4 +328,5 @@ def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
     return dict(slowest)
 
 
-CHECKS = [Check(NAME, "long", reads, judge, needs=("gpus.count",), values=values)]
+NEEDS = ("gpus.count", "expect.dcgm_diag_level", "expect.gpu_processes")
+CHECKS = [Check(NAME, "long", reads, judge, needs=NEEDS, values=values)]
