@@ -70,6 +70,9 @@ NUMBERS = {
     # NVIDIA takes a port out of its fabric for a change of 10 °C
     "hca.celsius_max": Number("more", 0.0, 10.0, "°C"),
     "hca.module_celsius_max": Number("more", 0.0, 10.0, "°C"),
+    # DCGM's own measurement of the way between GPU and processor
+    "gpu.to_host_gbytes_min": Number("less", 0.15, 0.0, "GB/s"),
+    "gpu.from_host_gbytes_min": Number("less", 0.15, 0.0, "GB/s"),
     # one DIMM of 32 is 3 %; what the firmware keeps to itself is less
     "memory.total_bytes": Number("either", 0.02, 0.0, "bytes"),
 }
@@ -166,4 +169,4 @@ def _bounded(findings: list[Finding]) -> list[Finding]:
         return findings
     kept, rest = findings[: FINDINGS_MAX - 1], findings[FINDINGS_MAX - 1 :]
     more = f"{len(rest)} more values differ, first: {rest[0].locator}"
-    return [*kept, Finding(CHECK, "warn", f"{CHECK}.more", evidence=more)]
+    return [*kept, Finding(CHECK, "warn", "cohort.more", evidence=more)]

@@ -205,4 +205,49 @@ IDLE_CASES: list[Row] = [
     _idle("not JSON", "x", UNREAD),
     _idle("hangs", "timed_out", [("unknown", "cpu_idle.timed_out", "", "retry")]),
 ]
-CASES = [*DOCKER_CASES, *MEMORY_CASES, *IDLE_CASES]
+
+# ---------------------------------------------------------------- system
+
+RELEASE = 'NAME="Ubuntu"\nVERSION_ID="24.04"\nPRETTY_NAME="Ubuntu 24.04.3 LTS"\nID=ubuntu\n'
+CPU_FOLDER = "/sys/devices/system/cpu"
+
+
+def system_files(online: str = "0-127", present: str = "0-127", smt: str = "on", **more: str) -> str:
+    """What read_files prints of a host with 2 TiB of memory; empty texts are not there."""
+    files = {
+        "/etc/os-release": RELEASE,
+        "/proc/sys/kernel/osrelease": "6.8.0-79-generic\n",
+        "/sys/class/dmi/id/bios_version": "2.5.4\n",
+        f"{CPU_FOLDER}/online": f"{online}\n",
+        f"{CPU_FOLDER}/present": f"{present}\n",
+        f"{CPU_FOLDER}/smt/control": f"{smt}\n",
+        f"{CPU_FOLDER}/cpu0/microcode/version": "0x2b000639\n",
+        "/proc/meminfo": "MemTotal:       2113408352 kB\nMemFree:        2000000000 kB\n",
+        **more,
+    }
+    return json.dumps({"files": {path: text for path, text in files.items() if text.strip()}, "errors": {}})
+
+
+def _system(name: str, want: Want, files: Any = None, machine: Any = "none\n") -> Row:
+    return ("system", name, {"files": files or system_files(), "virtualization": machine}, want, {}, {})
+
+
+WHOLE: Want = [("ok", "system", "", "none")]
+SYSTEM_CASES: list[Row] = [
+    _system("all CPUs on", WHOLE),
+    _system("two are off", [("fail", "cpu.offline", "2 of 128 CPUs", "reboot")], system_files("0-6,8-126")),
+    _system("many are off", [("fail", "cpu.offline", "64 of 128 CPUs", "reboot")], system_files("0-63")),
+    _system("SMT is off", WHOLE, system_files("0-63", smt="off")),
+    _system("SMT is off for good", WHOLE, system_files("0-63", smt="forceoff")),
+    _system("a kernel without that switch", WHOLE, system_files(smt="")),
+    _system(
+        "off, without that switch", [("fail", "cpu.offline", "", "reboot")], system_files("0-63", smt="notsupported")
+    ),
+    _system("off, in a virtual machine", WHOLE, system_files("0-3"), "kvm\n"),
+    _system("machine not known", [("unknown", "system.no_tool", "", "escalate")], machine="no_tool"),
+    _system("no list of CPUs", [("unknown", "system.unreadable", "", "escalate")], system_files(online="all")),
+    _system("no present CPU", [("unknown", "system.unreadable", "", "escalate")], system_files(present="")),
+    _system("not JSON", [("unknown", "system.unreadable", "", "escalate")], "x"),
+    _system("hangs", [("unknown", "system.timed_out", "", "retry")], "timed_out"),
+]
+CASES = [*DOCKER_CASES, *MEMORY_CASES, *IDLE_CASES, *SYSTEM_CASES]

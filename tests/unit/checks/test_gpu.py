@@ -17,11 +17,13 @@ import pytest
 from gpu_health_cases import Row, fixture, smi
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from value_cases import value_names
 
 from firstlight.checks import gpu, gpu_memory, gpu_running, gpu_topology, nvlink
 from firstlight.checks.capture import Command, Output
 from firstlight.checks.engine import ASKED, Check, judge_check
 from firstlight.checks.gpu_log import parse_log
+from firstlight.cohort import NUMBERS
 from firstlight.findings import ACTIONS, STATUSES, Finding
 from firstlight.profile import Profile
 from simulators.host.containers import hardware_facts
@@ -104,7 +106,7 @@ def test_every_symptom_in_the_code_has_a_sample(module: Any) -> None:
         for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
         if isinstance(node, ast.Constant) and pattern.fullmatch(str(node.value))
     }
-    constants -= {need for check in module.CHECKS for need in check.needs}
+    constants -= {need for check in module.CHECKS for need in check.needs} | value_names() | set(NUMBERS)
     sampled = {symptom for _, _, _, want, _, _ in CASES for _, symptom, *_ in want}
 
     # two that only a failed or a two-driver nvidia-smi shows: in the table of check_cases

@@ -12,10 +12,12 @@ from typing import Any
 
 import yaml
 from check_cases import CASES
+from value_cases import value_names
 
 from firstlight import checks, zfs
 from firstlight.checks import ALL_CHECKS, capture, folder
 from firstlight.checks.kernel_log_rules import RULES
+from firstlight.cohort import NUMBERS
 from firstlight.findings import ACTIONS, STATUSES
 
 ROOT = Path(__file__).parents[3]
@@ -70,7 +72,8 @@ def of_code() -> set[str]:
     """Every symptom that checks and the planning of pools can give, other than those made of a check's name."""
     needs = {need for check in ALL_CHECKS for need in check.needs}
     found = {text for tree in sources() for text in texts(tree) if SYMPTOM.fullmatch(text)}
-    found = found - needs - OTHERS - AT_INSTALL
+    found = found - needs - OTHERS - AT_INSTALL - value_names() - set(NUMBERS)
+    found |= {text for text in texts(ast.parse((LIBRARY / "cohort.py").read_text())) if text.startswith("cohort.")}
     found |= {rule.symptom for rule in RULES}
     found |= {symptom for case in CASES for status, symptom, *_ in case.want if status != "ok"}
     return {symptom for symptom in found if not re.fullmatch(r"s?xid\.\d+", symptom)}

@@ -12,11 +12,12 @@ import csv
 import json
 import math
 import re
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import NO_TOOL, Command, Output, Source, read_files
+from .compared import told
 from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
 
 NAME = "clock"
@@ -162,4 +163,14 @@ def _fail(symptom: str, evidence: str, action: str) -> Finding:
     return Finding(NAME, "fail", symptom, "", evidence, action)
 
 
-CHECKS = [Check(NAME, "quick", reads, judge, needs=("limits.clock_offset_seconds", "expect.ntp_servers"))]
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    """How far the clock is from its source, either way, where it follows one."""
+    fields = parse_tracking(captured["tracking"].text)
+    if fields is None or fields[13] == "Not synchronised":
+        return {}
+    offset = _offset(fields[4])
+    return told({"clock.offset_seconds": None if offset is None else abs(offset)})
+
+
+_NEEDS = ("limits.clock_offset_seconds", "expect.ntp_servers")
+CHECKS = [Check(NAME, "quick", reads, judge, needs=_NEEDS, values=values)]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Command, Output, Source
+from .compared import IDLE_LOAD, LOAD, joined, told, uptime_and_load
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .pcie_acs import VIRTUALIZATION
 
@@ -79,20 +80,28 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
     wanted = profile.tuning.get("cpu_governor") or profile.tuning.get("cpu_energy_preference")
     if not wanted and not asked(expect, NAME):
         return {}
-    return {"sysfs": _SYSFS, "virtualization": VIRTUALIZATION}
+    return {"sysfs": _SYSFS, "virtualization": VIRTUALIZATION, "load": LOAD}
+
+
+def parse(text: str) -> Optional[Tuple[Dict[int, Values], Values, Dict[int, str]]]:
+    """Files by CPU, the driver's, and kHz by busy CPU, of what the reader printed; None when it is something else."""
+    try:
+        said = json.loads(text)
+        cpus: Dict[int, Values] = {int(n): {str(k): str(v) for k, v in row.items()} for n, row in said["cpus"].items()}
+        driver = {str(k): str(v) for k, v in said["driver"].items()}
+        return cpus, driver, {int(n): str(khz).strip() for n, khz in said["busy"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
     output = captured["sysfs"]
     if output.problem or output.code:
         return not_known(NAME, output, "/sys/devices/system/cpu")
-    try:
-        said = json.loads(output.text)
-        cpus = {int(n): {str(k): str(v) for k, v in row.items()} for n, row in said["cpus"].items()}
-        driver = {str(k): str(v) for k, v in said["driver"].items()}
-        busy = {int(n): str(khz).strip() for n, khz in said["busy"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    said = parse(output.text)
+    if said is None:
         return unreadable(NAME, output.text, "/sys/devices/system/cpu")
+    cpus, driver, busy = said
     if not cpus or len(cpus) > _CPUS_MAX:
         return unreadable(NAME, output.text, "/sys/devices/system/cpu/online")
     without = sorted(n for n, row in cpus.items() if not row)
@@ -209,6 +218,23 @@ def _fail(symptom: str, locator: str, evidence: str, action: str) -> Finding:
     return Finding(NAME, "fail", symptom, locator, evidence, action)
 
 
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    """How the CPUs are set; how fast one runs, only of a host that has nothing else to do: else it shares the power."""
+    said = parse(captured["sysfs"].text)
+    if said is None or not said[0]:
+        return {}
+    cpus, _, busy = said
+    found: Dict[str, Any] = {
+        "cpu.driver": joined(row.get("scaling_driver", "") for row in cpus.values()),
+        "cpu.governor": joined(row.get("scaling_governor", "") for row in cpus.values()),
+    }
+    _, load = uptime_and_load(captured.get("load"))
+    speeds = [khz for khz in map(_number, busy.values()) if khz]
+    if speeds and load is not None and load <= IDLE_LOAD * len(cpus):
+        found["cpu.busy_mhz_min"] = round(min(speeds) / 1000)
+    return told(found)
+
+
 CHECKS = [
     Check(
         NAME,
@@ -216,5 +242,6 @@ CHECKS = [
         reads,
         judge,
         needs=("tuning.cpu_governor", "tuning.cpu_energy_preference", "limits.cpu_busy_percent"),
+        values=values,
     )
 ]

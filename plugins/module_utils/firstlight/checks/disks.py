@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import TIMED_OUT, Command, Source, file_systems, read_files
+from .compared import told
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .pcie_acs import VIRTUALIZATION
 
@@ -268,7 +270,7 @@ def _judge_drive(drive: Mapping[str, Any], limit: float) -> List[Finding]:
         if number in (0, _NO_NODE):
             return [unknown(READ, "unreadable", evidence, locator)]
         return [Finding(READ, "fail", "disk.read_error", locator, evidence, "replace")]
-    if not isinstance(seconds, list) or not seconds or not all(isinstance(s, (int, float)) for s in seconds):
+    if not isinstance(seconds, list) or not _are_times(seconds):
         return [unknown(READ, "unreadable", f"no times: {str(seconds)[:80]}", locator)]
     if drive.get("bytes") != _READ_BYTES:
         return [unknown(READ, "unreadable", f"{drive.get('bytes')} bytes read, expected {_READ_BYTES}", locator)]
@@ -281,8 +283,26 @@ def _judge_drive(drive: Mapping[str, Any], limit: float) -> List[Finding]:
     return [Finding(READ, "fail", "disk.slow", locator, evidence, "replace")]
 
 
+def read_values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    """The slowest drive's usual time for 1 MiB, the median of its reads; the OS disk, a slower kind, apart."""
+    system = str(profile.os_disk.get("controller") or profile.os_disk.get("model") or "").lower()
+    slowest: Dict[str, float] = {}
+    for drive in parse_drives(captured["drives"].text) or []:
+        seconds = drive.get("seconds")
+        if drive.get("bytes") != _READ_BYTES or not isinstance(seconds, list) or not _are_times(seconds):
+            continue
+        is_system = bool(system) and system in str(drive.get("model")).lower()
+        name = "drive.os_read_seconds_max" if is_system else "drive.read_seconds_max"
+        slowest[name] = max(slowest.get(name, 0.0), round(statistics.median(seconds), 5))
+    return told(slowest)
+
+
+def _are_times(seconds: List[Any]) -> bool:
+    return bool(seconds) and all(isinstance(s, (int, float)) for s in seconds)
+
+
 CHECKS = [
     Check(USAGE, "quick", usage_reads, judge_usage, needs=("limits.disk_used_percent",)),
     Check(READ_ONLY, "quick", mount_reads, judge_mounts),
-    Check(READ, "quick", read_reads, judge_read, needs=("nvme.count", "limits.disk_read_seconds")),
+    Check(READ, "quick", read_reads, judge_read, needs=("nvme.count", "limits.disk_read_seconds"), values=read_values),
 ]

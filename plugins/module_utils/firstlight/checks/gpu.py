@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Command, Output, Source
+from .compared import joined, told
 from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
 from .gpu_log import Gpu, SmiLog, bus_id, parse_log, parse_query
 
@@ -196,7 +197,30 @@ def _older(version: str, floor: str) -> bool:
     return have is None or least is None or have < least
 
 
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    output = captured["nvidia_smi"]
+    log, _ = read_log(NAME, output)
+    if log is None:
+        return {}
+    found = {
+        "gpu.driver": joined(gpu.get("driver_version") for gpu in log.gpus),
+        "gpu.model": joined(gpu.get("product_name") for gpu in log.gpus),
+        "gpu.query_seconds": round(output.seconds, 2) or None,
+    }
+    return told(found)
+
+
+def firmware_values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    log, _ = read_log(FIRMWARE, captured["nvidia_smi"])
+    gpus = log.gpus if log else ()
+    found = {
+        "gpu.vbios": joined(gpu.get("vbios_version") for gpu in gpus),
+        "gpu.inforom": joined(gpu.get("inforom_version/img_version") for gpu in gpus),
+    }
+    return told(found)
+
+
 CHECKS = [
-    Check(NAME, "quick", reads, judge, needs=("gpus.count", "gpus.model", "expect.gpu_driver")),
-    Check(FIRMWARE, "quick", reads, judge_firmware, needs=("gpus.count", "gpus.vbios")),
+    Check(NAME, "quick", reads, judge, needs=("gpus.count", "gpus.model", "expect.gpu_driver"), values=values),
+    Check(FIRMWARE, "quick", reads, judge_firmware, needs=("gpus.count", "gpus.vbios"), values=firmware_values),
 ]

@@ -8,12 +8,14 @@ GPU starts anew. Errors of the past that rows were remapped for (``aggregate``) 
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
+from .capture import Source
+from .compared import LOAD, per_day, told, uptime_and_load
 from .engine import Captured, Check, Expect, unknown
-from .gpu import conclude, read_log, reads
+from .gpu import QUERY, conclude, expected, read_log
 from .gpu_log import Gpu
 
 NAME = "gpu_memory"
@@ -52,6 +54,10 @@ _FLAGS: Tuple[Tuple[Tuple[str, ...], str, str, str], ...] = (
 )
 # what gpu_recovery_action asks for; no reset of one GPU is safe for its neighbours, so all are a reboot
 _RECOVERY = {"reset": "reboot", "reboot": "reboot", "drain p2p": "reboot", "drain and reset": "reboot"}
+
+
+def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
+    return {"nvidia_smi": QUERY, "load": LOAD} if expected(profile) else {}
 
 
 def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
@@ -168,4 +174,22 @@ class _Judged:
             self._add("fail", "gpu.recovery", f"GPU recovery action: {asked}", action)
 
 
-CHECKS = [Check(NAME, "quick", reads, judge, needs=("gpus.count", "gpus.ecc", "limits.gpu_corrected_errors"))]
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    """Corrected errors of all GPUs since the driver was loaded, which is since boot at most."""
+    log, _ = read_log(NAME, captured["nvidia_smi"])
+    counts = [gpu.number(f"ecc_errors/volatile/{name}") for gpu in (log.gpus if log else ()) for name in _CORRECTED]
+    known = [count for count in counts if count is not None]
+    uptime, _ = uptime_and_load(captured.get("load"))
+    return told({"gpu.corrected_errors_per_day": per_day(sum(known) if known else None, uptime)})
+
+
+CHECKS = [
+    Check(
+        NAME,
+        "quick",
+        reads,
+        judge,
+        needs=("gpus.count", "gpus.ecc", "limits.gpu_corrected_errors"),
+        values=values,
+    )
+]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
+from .compared import joined, told
 from .engine import Captured, Check, Expect, unknown
 from .gpu import conclude, read_log, reads
 from .gpu_log import Gpu
@@ -34,6 +35,12 @@ _REASONS: Dict[str, Tuple[str, str, str]] = {
     "display_clocks_setting": ("warn", "a display holds it down", "none"),
 }
 _LIMIT = ("gpu_power_readings/current_power_limit", "power_readings/enforced_power_limit", "power_readings/power_limit")
+_DRAW = (
+    "gpu_power_readings/average_power_draw",
+    "gpu_power_readings/power_draw",
+    "gpu_power_readings/instant_power_draw",
+    "power_readings/power_draw",
+)
 _DEFAULT = ("gpu_power_readings/default_power_limit", "power_readings/default_power_limit")
 
 
@@ -153,6 +160,40 @@ def _judge_temperature(gpu: Gpu, profile: Profile) -> List[Finding]:
     return [_finding(gpu, "fail", "gpu.hot", f"{now:g} C: {why}", "escalate")] if why else []
 
 
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    """Limits and clocks as they are set; heat and power only of GPUs that all rest: at work they are the job's."""
+    log, _ = read_log(NAME, captured["nvidia_smi"])
+    gpus = log.gpus if log else ()
+    found: Dict[str, Any] = {
+        "gpu.power_limit_watts": joined(_text(gpu.number(*_LIMIT)) for gpu in gpus),
+        "gpu.sm_mhz": joined(_text(gpu.number("max_clocks/sm_clock")) for gpu in gpus),
+        "gpu.memory_mhz": joined(_text(gpu.number("max_clocks/mem_clock")) for gpu in gpus),
+        "gpu.clocks_held": joined(reason for gpu in gpus for reason in _held(gpu)),
+    }
+    if gpus and all(_rests(gpu, profile) for gpu in gpus):
+        heat, power = ([gpu.number(*paths) for gpu in gpus] for paths in (("temperature/gpu_temp",), _DRAW))
+        found["gpu.idle_celsius_max"] = max((value for value in heat if value is not None), default=None)
+        found["gpu.idle_watts_max"] = max((value for value in power if value is not None), default=None)
+    return told(found)
+
+
+def _text(number: Optional[float]) -> str:
+    return "" if number is None else f"{number:g}"
+
+
+def _held(gpu: Gpu) -> List[str]:
+    """What holds its clocks down, ``none`` for nothing."""
+    named = {found.group(1): value for path, value in gpu.values.items() for found in [_REASON.match(path)] if found}
+    active = [name for name, value in named.items() if value == "Active" and name not in _HARMLESS]
+    return active or (["none"] if "Not Active" in named.values() else [])
+
+
+def _rests(gpu: Gpu, profile: Profile) -> bool:
+    used = gpu.number("fb_memory_usage/used")
+    most = profile.limit("gpu_memory_used_mib", MEMORY_USED_MIB)
+    return not gpu.processes and not gpu.number("utilization/gpu_util") and used is not None and used <= most
+
+
 CHECKS = [
     Check(
         NAME,
@@ -167,5 +208,6 @@ CHECKS = [
             "limits.gpu_memory_used_mib",
             "expect.gpu_processes",
         ),
+        values=values,
     )
 ]

@@ -11,11 +11,12 @@ import json
 import re
 import sys
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import TIMED_OUT, Command, Source, read_files
+from .compared import told
 from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
 from .infiniband import (
     FOLDER,
@@ -110,15 +111,15 @@ def parse_mlxlink(text: str) -> Optional[Module]:
         rows = {key.strip(): value.strip() for key, colon, value in pairs if colon}
     if not rows or ("Temperature [C]" not in rows and "FW Version" not in rows):
         return None
-    told = re.match(
+    heat = re.match(
         r"(-?[0-9]{1,3}(?:\.[0-9]+)?)C?(?: *\[(-?[0-9.]+)C?\.\.(-?[0-9.]+)C?\])?", _word(rows, "Temperature [C]")
     )
     return Module(
         part=_word(rows, "Vendor Part Number"),
         serial=_word(rows, "Vendor Serial Number"),
         firmware=_word(rows, "FW Version"),
-        celsius=float(told.group(1)) if told else None,
-        highest=_number(told.group(3)) if told else None,
+        celsius=float(heat.group(1)) if heat else None,
+        highest=_number(heat.group(3)) if heat else None,
     )
 
 
@@ -159,12 +160,10 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     findings = _judge_sensors(sensors, profile)
     if mlxlink.problem or mlxlink.code:
         return findings + not_known(NAME, mlxlink, "mlxlink")
-    try:
-        said = json.loads(mlxlink.text)
-        answers = {str(name): dict(row) for name, row in said["devices"].items() if str(name) in devices}
-        problem = str(said["problem"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    said = _answers(mlxlink.text, devices)
+    if said is None:
         return findings + unreadable(NAME, mlxlink.text, "mlxlink")
+    answers, problem = said
     if problem or not answers:
         if sensors and not profile.hcas.get("module_firmware"):
             return findings or ok(NAME, f"{_told(sensors)}; no mlxlink, so firmware of modules is not told")
@@ -186,6 +185,16 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     return findings or ok(NAME, f"{len(modules)} modules; {_told(sensors) if sensors else _warmest(modules)}")
 
 
+def _answers(text: str, devices: List[str]) -> Optional[Tuple[Dict[str, Dict[str, Any]], str]]:
+    """mlxlink's answer by device, and why there is none; None when the reader printed something else."""
+    try:
+        said = json.loads(text)
+        answers = {str(name): dict(row) for name, row in said["devices"].items() if str(name) in devices}
+        return answers, str(said["problem"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
 def _no_module(device: str, answer: Mapping[str, Any]) -> Finding:
     locator, said = f"HCA {device}", str(answer.get("error")).strip() or str(answer.get("text")).strip()
     if answer.get("problem") == TIMED_OUT:
@@ -204,10 +213,14 @@ def _warmest(modules: Mapping[str, Module]) -> str:
     return f"the warmest {max(warm)[1]} {max(warm)[0]:.0f} °C" if warm else "none with a sensor"
 
 
+def _is_module(sensor: Sensor) -> bool:
+    return sensor.label.lower().startswith("module")
+
+
 def _judge_sensors(sensors: List[Sensor], profile: Profile) -> List[Finding]:
     findings = []
     for sensor in sensors:
-        locator, module = f"HCA {sensor.device} {sensor.label}", sensor.label.lower().startswith("module")
+        locator, module = f"HCA {sensor.device} {sensor.label}", _is_module(sensor)
         if sensor.critical and sensor.celsius >= sensor.critical:
             evidence = f"{sensor.celsius:.0f} °C, critical from {sensor.critical:.0f} °C"
             findings.append(Finding(NAME, "fail", "hca.hot", locator, evidence, "escalate"))
@@ -248,6 +261,22 @@ def _judge_module(device: str, module: Module, profile: Profile) -> List[Finding
     return findings
 
 
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    """The warmest adapter, and the warmest transceiver or cable."""
+    files = read_answer(captured["hwmon"].text) or {}
+    devices = sorted({device_of(path) for path in files} - {""} - set(ethernet_devices(files)))
+    sensors = [sensor for sensor in parse_hwmon(files) if sensor.device in devices]
+    heat = {kind: [s.celsius for s in sensors if _is_module(s) == kind] for kind in (True, False)}
+    answers, _ = _answers(captured["mlxlink"].text, devices) or ({}, "")
+    modules = [parse_mlxlink(str(answer.get("text"))) for answer in answers.values()]
+    heat[True] += [module.celsius for module in modules if module and module.celsius is not None]
+    found = {
+        "hca.celsius_max": max(heat[False], default=None),
+        "hca.module_celsius_max": max(heat[True], default=None),
+    }
+    return told(found)
+
+
 CHECKS = [
     Check(
         NAME,
@@ -255,6 +284,7 @@ CHECKS = [
         reads,
         judge,
         needs=("hcas.count", "hcas.module_firmware", "limits.hca_module_celsius"),
+        values=values,
         required=False,
     )
 ]

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Command, Source, read_files
+from .compared import joined, told
 from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
 
 NAME, FIRMWARE = "hca_state", "hca_firmware"
@@ -267,7 +268,19 @@ def none_here(check: str) -> List[Finding]:
     return [Finding(check, "warn", f"{check}.no_device", "", evidence, "none")]
 
 
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    ports = parse_sysfs(captured["sysfs"].text) or parse_ibstat(captured["ibstat"].text) or []
+    rates = [port.rate for port in ports if port.layer.lower() != "ethernet" and port.rate is not None]
+    return told({"hca.rate_gbps": joined(f"{rate:g}" for rate in rates)})
+
+
+def firmware_values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    found = parse_firmware(captured["sysfs"].text) or parse_ibstat_firmware(captured["ibstat"].text)
+    return told({"hca.firmware": joined(f"{kind} {version}" for kind, version in found.values())})
+
+
+_FIRMWARE_NEEDS = ("hcas.firmware", "expect.hca_firmware")
 CHECKS = [
-    Check(NAME, "quick", reads, judge, needs=("hcas.count", "hcas.rate_gbps")),
-    Check(FIRMWARE, "quick", firmware_reads, judge_firmware, needs=("hcas.firmware", "expect.hca_firmware")),
+    Check(NAME, "quick", reads, judge, needs=("hcas.count", "hcas.rate_gbps"), values=values),
+    Check(FIRMWARE, "quick", firmware_reads, judge_firmware, needs=_FIRMWARE_NEEDS, values=firmware_values),
 ]

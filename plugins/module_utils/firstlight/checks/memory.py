@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Source, read_files
+from .compared import per_day, told
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .pcie_acs import VIRTUALIZATION
 
@@ -159,6 +160,15 @@ def _judge_counted(one: Counted, seconds: Optional[float], profile: Profile) -> 
     return [Finding(ERRORS, "warn", "memory.corrected", one.locator, evidence, "none")]
 
 
+def error_values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    """Corrected errors of all modules since their driver was loaded."""
+    files = _read_answer(captured["edac"].text) or {}
+    counted = parse_edac(files).values()
+    rates = [per_day(one.corrected, _seconds(files, one.place)) for one in counted]
+    known = [rate for rate in rates if rate is not None]
+    return told({"memory.corrected_per_day": round(sum(known), 3) if known else None})
+
+
 CHECKS = [
     Check(NAME, "quick", reads, judge, needs=("limits.memory_min_bytes",)),
     Check(
@@ -168,5 +178,6 @@ CHECKS = [
         judge_errors,
         needs=("dimms.count", "limits.memory_corrected_per_day"),
         required=False,
+        values=error_values,
     ),
 ]

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional
 from ..findings import Finding
 from ..profile import Profile
 from .capture import NO_TOOL, Command, Source, read_files
+from .compared import joined, told
 from .engine import Captured, Check, Expect, not_known, ok, unreadable
 
 NAME = "nvme_count"
@@ -30,6 +31,7 @@ class Drive:
     model: str
     size: int
     serial: str = ""
+    firmware: str = ""
 
 
 def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
@@ -65,7 +67,8 @@ def _nested(subsystem: Dict[str, Any]) -> List[Drive]:
 def _drive(device: Any, controller: Dict[str, Any], space: Dict[str, Any]) -> Drive:
     name = str(device).rsplit("/", 1)[-1]
     model = str(controller.get("ModelNumber", "")).strip()
-    return Drive(name, model, int(space["PhysicalSize"]), str(controller.get("SerialNumber", "")).strip())
+    serial, firmware = (str(controller.get(key, "")).strip() for key in ("SerialNumber", "Firmware"))
+    return Drive(name, model, int(space["PhysicalSize"]), serial, firmware)
 
 
 def parse_sysfs(text: str) -> Optional[Dict[str, str]]:
@@ -111,11 +114,15 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     return findings + _judge_drives(drives, profile, bool(findings))
 
 
+def _data_drives(drives: List[Drive], profile: Profile) -> List[Drive]:
+    """Those that are not the OS disk, which can be an NVMe device itself (a BOSS-N1 card is one)."""
+    system = str(profile.os_disk.get("controller") or profile.os_disk.get("model") or "").lower()
+    return [d for d in drives if not (system and system in d.model.lower())]
+
+
 def _judge_drives(drives: List[Drive], profile: Profile, judged: bool) -> List[Finding]:
     want, least = profile.count("nvme"), int(profile.nvme.get("min_bytes", 0))
-    system = str(profile.os_disk.get("controller") or profile.os_disk.get("model") or "").lower()
-    # the OS disk can be an NVMe device itself (a BOSS-N1 card is one)
-    data = [d for d in drives if not (system and system in d.model.lower())]
+    data = _data_drives(drives, profile)
     large = [d for d in data if d.size >= least]
     if len(large) < want:
         missing = want - len(large)
@@ -137,5 +144,10 @@ def _judge_drives(drives: List[Drive], profile: Profile, judged: bool) -> List[F
     return [] if judged else ok(NAME, f"{want} data drives of {least} bytes or more")
 
 
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    drives = parse_list(captured["nvme_list"].text) or []
+    return told({"drive.firmware": joined(f"{d.model} {d.firmware}" for d in drives if d.firmware)})
+
+
 _NEEDS = ("nvme.count", "nvme.min_bytes", "os_disk.controller", "os_disk.model")
-CHECKS = [Check(NAME, "quick", reads, judge, needs=_NEEDS)]
+CHECKS = [Check(NAME, "quick", reads, judge, needs=_NEEDS, values=values)]

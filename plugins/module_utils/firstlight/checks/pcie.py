@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Command, Output, Source
+from .compared import LOAD, per_day, told, uptime_and_load
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .gpu import QUERY, expected
 from .gpu_log import parse_log
@@ -90,7 +92,7 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
         return {}
     sources: Dict[str, Source] = {"sysfs": SYSFS, "virtualization": VIRTUALIZATION}
     if expected(profile):
-        sources["nvidia_smi"] = QUERY
+        sources.update(nvidia_smi=QUERY, load=LOAD)
     return sources
 
 
@@ -161,8 +163,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     output, machine = captured["sysfs"], captured["virtualization"]
     if output.problem or output.code:
         return not_known(NAME, output, _FOLDER)
-    system = str(profile.os_disk.get("controller") or profile.os_disk.get("model") or "")
-    devices = parse_devices(output.text, system.lower())
+    devices = parse_devices(output.text, _os_disk(profile))
     if devices is None:
         return unreadable(NAME, output.text, _FOLDER)
     missing = _missing(devices, profile)
@@ -184,6 +185,10 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     told = ", ".join(f"{sum(d.kind == kind for d in ends)} {name}" for kind, name in _PLURALS.items())
     rest = f"; asleep, so only their lanes are judged: {', '.join(asleep)}" if asleep else ""
     return ok(NAME, f"links as expected: {told}{rest}")
+
+
+def _os_disk(profile: Profile) -> str:
+    return str(profile.os_disk.get("controller") or profile.os_disk.get("model") or "").lower()
 
 
 def _is_twin(device: Device, devices: Mapping[str, Device]) -> bool:
@@ -316,6 +321,26 @@ def _by(profile: Profile, lanes: Optional[int], level: Optional[int]) -> str:
     return f"the profile {profile.name} wants {_link(lanes, level)}"
 
 
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    """How many devices of a kind have which link, such as ``8 x16 Gen5``; of GPUs, which may sleep, what they can do.
+
+    Replayed packets are those of all GPUs since boot.
+    """
+    devices = parse_devices(captured["sysfs"].text, _os_disk(profile)) or []
+    by_address = {device.address: device for device in devices}
+    found: Dict[str, Any] = {}
+    for kind in KINDS:
+        ends = [d for d in devices if d.kind == kind and not _is_twin(d, by_address)]
+        links = Counter(_link(d.width, d.max_generation if kind == "gpus" else d.generation) for d in ends)
+        found[f"pcie.{kind}"] = ", ".join(f"{count} {link}" for link, count in sorted(links.items()))
+    smi = captured.get("nvidia_smi")
+    log = None if smi is None or smi.problem else parse_log(smi.text)
+    counts = [gpu.number("pci/replay_counter") for gpu in (log.gpus if log else ())]
+    known = [count for count in counts if count is not None]
+    uptime, _ = uptime_and_load(captured.get("load"))
+    return told({**found, "gpu.pcie_replays_per_day": per_day(sum(known) if known else None, uptime)})
+
+
 CHECKS = [
     Check(
         NAME,
@@ -323,5 +348,6 @@ CHECKS = [
         reads,
         judge,
         needs=("gpus.pcie", "hcas.pcie", "nvme.pcie", "ethernet.pcie", "os_disk.controller", "os_disk.model"),
+        values=values,
     )
 ]

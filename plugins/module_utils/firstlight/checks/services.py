@@ -17,6 +17,7 @@ from typing import Any, Dict, List, Mapping, Optional
 from ..findings import Finding
 from ..profile import Profile
 from .capture import REFUSED, Command, Get, Output, Source, read_files
+from .compared import told
 from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
 
 DOCKER, EXPORTERS, UNITS = "docker", "exporters", "failed_units"
@@ -221,8 +222,17 @@ def judge_units(captured: Captured, profile: Profile, expect: Expect) -> List[Fi
 
 
 _DOCKER_NEEDS = ("expect.docker", "expect.docker_gpu", "expect.containers")
+
+
+def docker_values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    try:
+        return told({"docker.version": str(json.loads(captured["info"].text)["ServerVersion"])})
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
 CHECKS = [
-    Check(DOCKER, "quick", docker_reads, judge_docker, needs=_DOCKER_NEEDS),
+    Check(DOCKER, "quick", docker_reads, judge_docker, needs=_DOCKER_NEEDS, values=docker_values),
     Check(EXPORTERS, "quick", exporter_reads, judge_exporters, needs=("expect.exporters",)),
     Check(UNITS, "quick", unit_reads, judge_units, required=False),
 ]
