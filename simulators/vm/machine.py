@@ -132,7 +132,8 @@ def command(server: Server, boot: int, firmware: str, sources: list[str], accele
         words += [
             "-blockdev", f"driver=file,node-name=file{number},filename={drive.path},cache.no-flush=on,discard=unmap",
             "-blockdev", f"driver=raw,node-name=disk{number},file=file{number},discard=unmap", *port(f"slot{number}"),
-            "-device", f"nvme,id=nvme{number},drive=disk{number},serial={drive.serial},bus=slot{number}"
+            # with ioeventfd, which is for KVM, emulated guests were seen whose reads of a drive never ended
+            "-device", f"nvme,id=nvme{number},drive=disk{number},serial={drive.serial},bus=slot{number},ioeventfd=off"
             f"{index.get('disk', '') if drive.is_os else ''}",
         ]  # fmt: skip
     return words

@@ -6,12 +6,17 @@ import os
 import re
 import resource
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
+sys.path.append(str(PROJECT))  # the simulators are no installed package
+
+from simulators.host.containers import make_room  # noqa: E402
+
 ENGINE = str(PROJECT / "scripts" / "container-engine")
 IMAGE = "localhost/firstlight-debian:12"
 VOLUMES = ("/var/lib/docker", "/var/lib/containerd")  # an overlay on an overlay does not work
@@ -43,6 +48,8 @@ class Hosts:
         self.names: list[str] = []
 
     def start(self, count: int, image: str = IMAGE, *options: str) -> None:
+        if said := make_room(count):
+            print(said)
         start = str(PROJECT / "molecule" / "shared" / "start-container")
         volumes = [word for volume in VOLUMES for word in ("--volume", volume)]
         for _ in range(count):
