@@ -47,8 +47,8 @@ def through(ledger, name, findings=(OK,), stages=STAGES):
         ledger.end_stage(stage, name, findings)
 
 
-def one(ledger, since=at(0)):
-    return history(ledger, since)[0]
+def one(ledger):
+    return history(ledger, at(0))[0]
 
 
 def test_a_host_that_no_run_has_met(ledger):

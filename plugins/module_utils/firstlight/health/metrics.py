@@ -27,7 +27,7 @@ def text(findings: Iterable[Finding], ready: bool, at: float, seconds: float) ->
     series = {}  # the exporter refuses a file that has a series twice
     for finding in found:
         labels = ",".join(
-            f'{name}="{_escaped(getattr(finding, name))}"'
+            f'{name}="{escaped(getattr(finding, name))}"'
             for name in ("check", "symptom", "locator", "status", "action")
         )
         series[f"firstlight_finding{{{labels}}}"] = "1"
@@ -45,7 +45,7 @@ def text(findings: Iterable[Finding], ready: bool, at: float, seconds: float) ->
     return "\n".join(lines) + "\n"
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
     clean = value.encode("utf-8", "replace").decode("utf-8")
     return clean.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 

@@ -1,0 +1,64 @@
+"""The report as metrics of the fleet, for a node exporter's folder of text files (Prometheus' text format 0.0.4). Pure.
+
+Beside health/metrics.py, which is what a host says of itself: this is what the ledger holds, of hosts that are off too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from .health.metrics import escaped
+from .ledger.store import STATES
+
+SYMPTOMS_MAX = 200  # series of firstlight_findings, the most frequent; hosts name them, and a fleet has some dozens
+_HELP = {
+    "firstlight_report_timestamp_seconds": "When the report was written that these metrics are of.",
+    "firstlight_policy_met": "Whether the last run met fleet_min_ready (1) or not (0), by the hosts that it was for.",
+    "firstlight_hosts": "Hosts of the fleet by their state in the ledger.",
+    "firstlight_hosts_ready": "Hosts that are ready to train: every stage passed and nothing held against them.",
+    "firstlight_host_state": "1 for the state that a host has in the ledger.",
+    "firstlight_host_ready": "Whether a host is ready to train (1) or not (0).",
+    "firstlight_findings": "Hosts that have such a finding, other than ok.",
+}
+
+
+def text(report: Mapping[str, Any]) -> str:
+    """The file's text. report: of ``report.build``."""
+    site = ("site", report["site"])
+    hosts = report["hosts"]
+    states = Counter(host["state"] for host in hosts)
+    found = Counter(
+        pair
+        for host in hosts
+        for pair in {(f["symptom"], f["status"]) for f in host["findings"] if f["status"] != "ok"}
+    )
+    by_frequency = sorted(found.items(), key=lambda one: (-one[1], one[0]))[:SYMPTOMS_MAX]
+    rows: dict[str, list[tuple[list[tuple[str, Any]], int | float]]] = {
+        "firstlight_report_timestamp_seconds": [([site], datetime.fromisoformat(report["written"]).timestamp())],
+        "firstlight_policy_met": [([site], int(report["policy"]["met"]))],
+        "firstlight_hosts": [([site, ("state", state)], states[state]) for state in STATES],
+        "firstlight_hosts_ready": [([site], report["counts"]["ready"])],
+        "firstlight_host_state": [([site, *_place(host), ("state", host["state"])], 1) for host in hosts],
+        "firstlight_host_ready": [([site, *_place(host)], int(host["verdict"] == "ready")) for host in hosts],
+        "firstlight_findings": [
+            ([site, ("symptom", symptom), ("status", status)], number) for (symptom, status), number in by_frequency
+        ],
+    }
+    lines = []
+    for name, series in rows.items():
+        lines += [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} gauge"]
+        lines += [f"{name}{{{_labels(labels)}}} {value}" for labels, value in series]
+    return "\n".join(lines) + "\n"
+
+
+def _place(host: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The labels that the targets of playbooks/prometheus.yml have too, so that series can be joined."""
+    unit = "" if host["unit"] is None else host["unit"]
+    return [("host", host["name"]), ("rack", host["rack"]), ("unit", unit), ("profile", host["profile"])]
+
+
+def _labels(labels: list[tuple[str, Any]]) -> str:
+    return ",".join(f'{name}="{escaped(str(value))}"' for name, value in labels)

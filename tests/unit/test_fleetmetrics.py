@@ -1,0 +1,84 @@
+"""The fleet's metrics: as Prometheus takes them, and as the report has them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firstlight import report
+from firstlight.findings import Finding
+from firstlight.fleetmetrics import SYMPTOMS_MAX, text
+from firstlight.ledger.store import STAGES, STATES
+
+ROOT = Path(__file__).parents[2]
+BAD = Finding("gpu_count", "fail", "gpu.missing", "Video.Slot.6-1", "7 of 8", "reseat")
+WARN = Finding("nic", "warn", "nic.no_link", "NIC.1")
+# a series of the text format: the name, labels with \\, \" and \n escaped, a number
+SERIES = re.compile(r'[a-z_]+\{([a-z]+="([^"\\\n]|\\[\\"n])*",?)*\} [0-9.e+]+')
+
+
+def story(name, findings=(), state="ready", **more):
+    stages = {stage: {"result": "passed", "seconds": 1.0} for stage in STAGES}
+    held = [{**finding.to_dict(), "stage": "smoke", "first_seen": "2026-01-01"} for finding in findings]
+    place = {"rack": "r1", "unit": 4, "service_tag": "T1", "profile": "xe9680"}
+    return {"name": name, "state": state, "findings": held, "stages": stages, **place, **more}
+
+
+def metrics(*stories, site="lab"):
+    return text(report.build(site, stories, "50%"))
+
+
+def test_states_verdicts_and_findings():
+    said = metrics(
+        story("n1"),
+        story("n2", [BAD, WARN, Finding("gpu_count", "fail", "gpu.missing", "Video.Slot.7-1")], "quarantined"),
+        story("n3", [WARN]),
+    ).splitlines()
+    for line in (
+        'firstlight_hosts{site="lab",state="ready"} 2',
+        'firstlight_hosts{site="lab",state="quarantined"} 1',
+        'firstlight_hosts{site="lab",state="in_repair"} 0',
+        'firstlight_hosts_ready{site="lab"} 2',
+        'firstlight_policy_met{site="lab"} 1',
+        'firstlight_host_state{site="lab",host="n2",rack="r1",unit="4",profile="xe9680",state="quarantined"} 1',
+        'firstlight_host_ready{site="lab",host="n1",rack="r1",unit="4",profile="xe9680"} 1',
+        'firstlight_host_ready{site="lab",host="n2",rack="r1",unit="4",profile="xe9680"} 0',
+        'firstlight_findings{site="lab",symptom="gpu.missing",status="fail"} 1',  # hosts, not parts
+        'firstlight_findings{site="lab",symptom="nic.no_link",status="warn"} 2',
+    ):
+        assert line in said
+
+
+def test_every_state_is_a_series_so_that_none_ends():
+    assert metrics(story("n1")).count("firstlight_hosts{") == len(STATES)
+
+
+def test_hosts_cannot_make_series_without_end():
+    many = [Finding("x", "fail", f"x.{number}") for number in range(SYMPTOMS_MAX + 50)]
+    assert metrics(story("n1", many)).count("firstlight_findings{") == SYMPTOMS_MAX
+
+
+@given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=20))
+def test_no_text_of_a_host_breaks_out_of_its_label(symptom, rack, site):
+    found = Finding("x", "fail", symptom)
+    for line in metrics(story("n1", [found], rack=rack), site=site).split("\n")[:-1]:
+        assert line.startswith("# ") or SERIES.fullmatch(line), line
+
+
+def test_promtool_takes_them():
+    hostile = Finding("x", "fail", 'a"b\\c{d}\ne', "part")
+    done = subprocess.run(
+        [str(ROOT / "scripts/promtool"), "check", "metrics"],
+        input=metrics(story("n1", [hostile, BAD]), story("n2"), site='si"te'),
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
