@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
+from firstlight.checks.xid import xids
 from firstlight.errors import InputError
 from firstlight.prometheus import Scraped, file_text, targets
 
@@ -73,6 +75,17 @@ def test_promtool_takes_the_settings_and_the_rules():
     for arguments in (("check", "config", "--syntax-only", "prometheus.yml"), ("check", "rules", *names("rules"))):
         done = promtool(*arguments)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_xids_that_wake_nobody_are_those_of_programs_and_notices():
+    rules = [
+        rule
+        for group in yaml.safe_load((MONITORING / "rules/gpu.yml").read_text())["groups"]
+        for rule in group["rules"]
+    ]
+    (expression,) = [rule["expr"] for rule in rules if rule["alert"] == "GpuXid"]
+    left_out = {int(number) for number in re.findall(r"DCGM_FI_DEV_XID_ERRORS == ([0-9]+)", expression)}
+    assert left_out == {n for n, entry in xids().items() if entry.fault == "application" or entry.status == "ok"}
 
 
 def test_alerts_as_the_unit_tests_of_the_rules_say():
