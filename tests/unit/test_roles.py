@@ -120,6 +120,25 @@ def test_the_last_task_reads_back_and_can_fail(role):
     assert any("ansible.builtin.assert" in task or "role_findings" in task for task in proof)
 
 
+def test_a_proof_hands_over_findings(role):
+    """So a host leaves its stage with all that is wrong with it. With a clock that is off, nothing after it works."""
+    proof = [task for path, task in tasks(role) if path.name == "prove.yml"]
+    assert any("role_findings" in task for task in proof)
+    if role.name != "time_sync":
+        assert [task["name"] for task in proof if "ansible.builtin.assert" in task] == []
+
+
+def test_lists_of_a_role_s_own_repositories_are_fetched_by_what_they_are_of(role):
+    """A run that was stopped after it wrote a repository has young lists, and none of that one."""
+    written = [Path(task[key]["dest"]) for _, task in tasks(role) for key in task if key.endswith(".template")]
+    own = [path.name for path in written if path.parent == Path("/etc/apt/sources.list.d")]
+    fetched = [str(task["apt_lists"]["sources"]) for _, task in tasks(role) if "apt_lists" in task]
+    assert [name for name in own if not any(re.sub(r"{{.*}}", r"\\1", name) in names for names in fetched)] == []
+    if fetched and role.name != "apt_cache":  # which installs its server before it writes repositories
+        by_date = [t["name"] for _, t in tasks(role) if "update_cache" in t.get("ansible.builtin.apt", {})]
+        assert by_date == []
+
+
 def test_a_scenario_converges_the_role_on_both_debians(role):
     scenario = SCENARIOS[role.name]
     assert scenario["provisioner"]["inventory"]["group_vars"]["all"]["scenario_role"] == role.name
