@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -168,7 +169,7 @@ def test_no_element_has_a_style_a_handler_or_fetches(page):
 def test_headings_landmarks_and_labels(page):
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in pairwise(levels))
     for landmark in ("header", "nav", "main", "footer"):
         assert len(page.all(landmark)) == 1
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
