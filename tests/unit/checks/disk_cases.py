@@ -334,4 +334,5 @@ ZFS_CASES: list[Row] = [
     _zfs("full", zpool(), [("fail", "zfs.pool_full", "data", "escalate")], "data\t95\n"),
     _zfs("how full is not told", zpool(), [("unknown", "zfs_pool.unreadable", "data", "escalate")], "data\t-\n"),
 ]
+READ_CASES = [(check, name, {**said, "load": "{}"}, *rest) for check, name, said, *rest in READ_CASES]
 CASES = [*READ_CASES, *HEALTH_CASES, *ZFS_CASES]

@@ -215,7 +215,7 @@ def optical(**values: str) -> str:
 
 def _module(name: str, sensors: Any, links: Any, want: Want, hcas: Any = None, **limits: float) -> Row:
     profile = {"hcas": {**HCAS, **(hcas or {})}, "limits": limits}
-    return ("hca_module", name, {"hwmon": sensors, "mlxlink": links}, want, profile, {})
+    return ("hca_module", name, {"hwmon": sensors, "mlxlink": links, "load": "{}"}, want, profile, {})
 
 
 MODULE_FINE: Want = [("ok", "hca_module", "", "none")]

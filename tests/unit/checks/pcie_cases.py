@@ -26,7 +26,6 @@ SILENT = {**PROFILE, **{kind: {"count": 8} for kind in ("gpus", "hcas", "nvme")}
 GPU, HCA, DRIVE, UPLINK = GPUS[2], "0000:1a:00.0", "0000:1c:00.0", "0000:16:00.0"
 GEN1, DEAD = "2.5 GT/s PCIe", {"current_link_speed": "Unknown", "current_link_width": "63"}
 OLD = {"current_link_speed": "32 GT/s", "max_link_speed": "32 GT/s"}  # as kernels before 5.10 write it
-LOAD = json.dumps({"files": {"/proc/uptime": "172800.00 1.00\n"}, "errors": {}})
 NO_LINK = {
     "current_link_speed": "Unknown",
     "current_link_width": "0",
@@ -50,7 +49,7 @@ def states(state: str = "P0") -> str:
 
 
 def outputs(sysfs: Any, machine: Any = "none\n", states: Any = states()) -> dict[str, Any]:  # noqa: B008
-    return {"sysfs": sysfs, "virtualization": machine, "nvidia_smi": states, "load": LOAD}
+    return {"sysfs": sysfs, "virtualization": machine, "nvidia_smi": states, "load": "{}"}
 
 
 def slow(address: str) -> str:

@@ -18,7 +18,7 @@ from value_cases import OFFERING, load, value_names, values_of
 
 from firstlight.checks import ALL_CHECKS
 from firstlight.checks.capture import Output
-from firstlight.checks.compared import joined, per_day, uptime_and_load
+from firstlight.checks.compared import idle, joined, per_day, uptime
 from firstlight.checks.engine import VALUE_TEXT_MAX, bounded_values
 from firstlight.cohort import NUMBERS
 
@@ -131,17 +131,30 @@ def test_counters_are_rates_over_the_time_that_they_have_counted() -> None:
 
 
 def test_uptime_and_load_from_the_files() -> None:
-    assert uptime_and_load(load(days=1, busy=1.5)) == (86400.0, 1.5)
-    assert uptime_and_load(None) == (None, None)
-    assert uptime_and_load(Output('{"files": {"/proc/uptime": "1e99 "}}')) == (None, None)
+    assert uptime(load(days=1)) == 86400.0
+    for output in (None, Output("x"), Output('{"files": {"/proc/uptime": "1e99 "}}'), Output('{"files": []}')):
+        assert uptime(output) is None
+        assert not idle(output)
+    assert [idle(load(busy=busy)) for busy in (0.0, 3.0, 3.1, 97.0)] == [True, True, False, False]
 
 
-def test_a_cpu_is_timed_only_where_the_host_has_nothing_else_to_do() -> None:
-    case = good("cpu_frequency")
-    sysfs = Output(tuning_cases.sysfs(*[tuning_cases.HWP] * 16, busy="3512000"))
-    assert values_of(case, sysfs=sysfs, load=load(busy=1.0))["cpu.busy_mhz_min"] == 3512
-    assert "cpu.busy_mhz_min" not in values_of(case, sysfs=sysfs, load=load(busy=3.0))
-    assert "cpu.busy_mhz_min" not in values_of(case, sysfs=sysfs, load=Output("x"))
+@pytest.mark.parametrize(
+    ("check", "names"),
+    [
+        ("cpu_frequency", {"cpu.busy_mhz_min"}),
+        ("disk_read", {"drive.read_seconds_max"}),
+        ("hca_module", {"hca.celsius_max", "hca.module_celsius_max"}),
+    ],
+)
+def test_what_a_job_changes_is_told_only_of_an_idle_host(check: str, names: set[str]) -> None:
+    at_rest, at_work = (set(values_of(good(check), load=load(busy=busy))) for busy in (1.0, 30.0))
+    assert at_rest - at_work == names
+    assert set(values_of(good(check), load=Output("x"))) == at_work
+
+
+def test_the_slowest_core_is_told() -> None:
+    said = {"cpus": {"0": tuning_cases.HWP}, "driver": {}, "busy": {"0": "3512000", "64": "2100000", "65": ""}}
+    assert values_of(good("cpu_frequency"), sysfs=Output(json.dumps(said)))["cpu.busy_mhz_min"] == 2100
 
 
 def test_the_slowest_drive_by_its_usual_time_and_the_os_disk_apart() -> None:

@@ -14,8 +14,9 @@ from firstlight.checks.engine import Check
 
 
 def load(days: float = 2.0, busy: float = 0.0) -> Output:
-    """How long a host is up, and its load."""
+    """How long a host of 100 CPUs is up, and its load."""
     files = {"/proc/uptime": f"{days * 86400:.2f} 1.00\n", "/proc/loadavg": f"{busy:.2f} 0.10 0.05 1/900 4242\n"}
+    files["/sys/devices/system/cpu/online"] = "0-99\n"
     return Output(json.dumps({"files": files, "errors": {}}))
 
 
@@ -23,7 +24,7 @@ def values_of(case: Case, **more: Output) -> dict[str, Any]:
     """The values of a case's check, of a host that is up for two days and has nothing to do."""
     check = next(check for check in OFFERING if check.name == case.check)
     assert check.values is not None
-    return check.values({"load": load(), **case.captured, **more}, case.wanted_profile())
+    return check.values({**case.captured, "load": load(), **more}, case.wanted_profile())
 
 
 OFFERING: list[Check] = [check for check in ALL_CHECKS if check.values]

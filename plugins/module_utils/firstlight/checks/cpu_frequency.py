@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Command, Output, Source
-from .compared import IDLE_LOAD, LOAD, joined, told, uptime_and_load
+from .compared import LOAD, idle, joined, told
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .pcie_acs import VIRTUALIZATION
 
@@ -228,9 +228,8 @@ def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
         "cpu.driver": joined(row.get("scaling_driver", "") for row in cpus.values()),
         "cpu.governor": joined(row.get("scaling_governor", "") for row in cpus.values()),
     }
-    _, load = uptime_and_load(captured.get("load"))
     speeds = [khz for khz in map(_number, busy.values()) if khz]
-    if speeds and load is not None and load <= IDLE_LOAD * len(cpus):
+    if speeds and idle(captured.get("load")):
         found["cpu.busy_mhz_min"] = round(min(speeds) / 1000)
     return told(found)
 

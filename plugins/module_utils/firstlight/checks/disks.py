@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from ..findings import Finding
 from ..profile import Profile
 from .capture import TIMED_OUT, Command, Source, file_systems, read_files
-from .compared import told
+from .compared import LOAD, idle, told
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .pcie_acs import VIRTUALIZATION
 
@@ -218,7 +218,7 @@ def judge_mounts(captured: Captured, profile: Profile, expect: Expect) -> List[F
 
 def read_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
     wanted = profile.count("nvme") or profile.os_disk or asked(expect, READ)
-    return {"drives": READER, "virtualization": VIRTUALIZATION} if wanted else {}
+    return {"drives": READER, "virtualization": VIRTUALIZATION, "load": LOAD} if wanted else {}
 
 
 def parse_drives(text: str) -> Optional[List[Dict[str, Any]]]:
@@ -285,6 +285,8 @@ def _judge_drive(drive: Mapping[str, Any], limit: float) -> List[Finding]:
 
 def read_values(captured: Captured, profile: Profile) -> Dict[str, Any]:
     """The slowest drive's usual time for 1 MiB, the median of its reads; the OS disk, a slower kind, apart."""
+    if not idle(captured.get("load")):
+        return {}
     system = str(profile.os_disk.get("controller") or profile.os_disk.get("model") or "").lower()
     slowest: Dict[str, float] = {}
     for drive in parse_drives(captured["drives"].text) or []:

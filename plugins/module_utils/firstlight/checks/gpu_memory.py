@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Source
-from .compared import LOAD, per_day, told, uptime_and_load
+from .compared import LOAD, per_day, told, uptime
 from .engine import Captured, Check, Expect, unknown
 from .gpu import QUERY, conclude, expected, read_log
 from .gpu_log import Gpu
@@ -179,8 +179,8 @@ def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
     log, _ = read_log(NAME, captured["nvidia_smi"])
     counts = [gpu.number(f"ecc_errors/volatile/{name}") for gpu in (log.gpus if log else ()) for name in _CORRECTED]
     known = [count for count in counts if count is not None]
-    uptime, _ = uptime_and_load(captured.get("load"))
-    return told({"gpu.corrected_errors_per_day": per_day(sum(known) if known else None, uptime)})
+    rate = per_day(sum(known), uptime(captured.get("load"))) if known else None
+    return told({"gpu.corrected_errors_per_day": rate})
 
 
 CHECKS = [

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from ..findings import Finding
 from ..profile import Profile
 from .capture import TIMED_OUT, Command, Source, read_files
-from .compared import told
+from .compared import LOAD, idle, told
 from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
 from .infiniband import (
     FOLDER,
@@ -97,7 +97,7 @@ class Sensor:
 
 
 def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
-    return {"hwmon": HWMON, "mlxlink": MLXLINK} if profile.count("hcas") else {}
+    return {"hwmon": HWMON, "mlxlink": MLXLINK, "load": LOAD} if profile.count("hcas") else {}
 
 
 def parse_mlxlink(text: str) -> Optional[Module]:
@@ -263,6 +263,8 @@ def _judge_module(device: str, module: Module, profile: Profile) -> List[Finding
 
 def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
     """The warmest adapter, and the warmest transceiver or cable."""
+    if not idle(captured.get("load")):
+        return {}
     files = read_answer(captured["hwmon"].text) or {}
     devices = sorted({device_of(path) for path in files} - {""} - set(ethernet_devices(files)))
     sensors = [sensor for sensor in parse_hwmon(files) if sensor.device in devices]

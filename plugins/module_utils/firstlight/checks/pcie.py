@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Command, Output, Source
-from .compared import LOAD, per_day, told, uptime_and_load
+from .compared import LOAD, per_day, told, uptime
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .gpu import QUERY, expected
 from .gpu_log import parse_log
@@ -337,8 +337,8 @@ def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
     log = None if smi is None or smi.problem else parse_log(smi.text)
     counts = [gpu.number("pci/replay_counter") for gpu in (log.gpus if log else ())]
     known = [count for count in counts if count is not None]
-    uptime, _ = uptime_and_load(captured.get("load"))
-    return told({**found, "gpu.pcie_replays_per_day": per_day(sum(known) if known else None, uptime)})
+    rate = per_day(sum(known), uptime(captured.get("load"))) if known else None
+    return told({**found, "gpu.pcie_replays_per_day": rate})
 
 
 CHECKS = [

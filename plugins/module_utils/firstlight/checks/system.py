@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, List, Mapping, Optional, Set
+from typing import Any, Dict, List, Mapping, Optional
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Source, read_files
-from .compared import told
+from .compared import parse_cpus, told
 from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
 from .pcie_acs import VIRTUALIZATION
 
@@ -24,7 +24,6 @@ _RELEASE, _KERNEL, _BIOS = "/etc/os-release", "/proc/sys/kernel/osrelease", "/sy
 _ONLINE, _PRESENT, _SMT = f"{_CPU}/online", f"{_CPU}/present", f"{_CPU}/smt/control"
 _MICROCODE, _MEMORY = f"{_CPU}/cpu0/microcode/version", "/proc/meminfo"
 FILES = read_files(_RELEASE, _KERNEL, _BIOS, _ONLINE, _PRESENT, _SMT, _MICROCODE, _MEMORY)
-_CPUS_MAX = 8192
 _NAMED = 16  # CPUs that the evidence names
 
 
@@ -37,17 +36,6 @@ def _files(text: str) -> Optional[Dict[str, str]]:
         return {str(path): str(value).strip() for path, value in json.loads(text)["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def parse_cpus(text: str) -> Optional[Set[int]]:
-    """``0-3,8`` as numbers; None where it is no list of CPUs."""
-    found: Set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", part.strip())
-        if not match or int(match.group(2) or match.group(1)) >= _CPUS_MAX:
-            return None
-        found |= set(range(int(match.group(1)), int(match.group(2) or match.group(1)) + 1))
-    return found
 
 
 def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
