@@ -7,12 +7,14 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight import report
+from firstlight.errors import FirstlightError
 from firstlight.findings import Finding
-from firstlight.fleetmetrics import SYMPTOMS_MAX, text
+from firstlight.fleetmetrics import SYMPTOMS_MAX, text, write
 from firstlight.ledger.store import STAGES, STATES
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +70,18 @@ def test_no_text_of_a_host_breaks_out_of_its_label(symptom, rack, site):
     found = Finding("x", "fail", symptom)
     for line in metrics(story("n1", [found], rack=rack), site=site).split("\n")[:-1]:
         assert line.startswith("# ") or SERIES.fullmatch(line), line
+
+
+def test_written_whole(tmp_path):
+    built = report.build("lab", [story("n1")], 1)
+    write(built, tmp_path, "latest")
+    assert [path.name for path in tmp_path.iterdir()] == ["latest.prom"]
+    assert (tmp_path / "latest.prom").read_text() == text(built)
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    with pytest.raises(FirstlightError, match=r"the metrics cannot be written to .*none.*name another reports_dir"):
+        write(report.build("lab", [story("n1")], 1), tmp_path / "none", "latest")
 
 
 def test_promtool_takes_them():

@@ -16,21 +16,24 @@ from ansible import constants as C
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
-from . import report
+from . import fleetmetrics, report
 from .bmc.pool import Target
 from .credentials import DEFAULTS, ENVIRONMENT, KEY, Credential, Credentials
 from .errors import FirstlightError, InputError
 from .findings import Finding, blocking
+from .ledger.history import history, weeks_before
 from .ledger.store import Ledger
 from .maas.client import MaasClient
 from .maas.hostkeys import KnownHosts
+from .page import html
+from .page.overview import WEEKS, overview
 from .signals import PutOff
 from .sitefiles import PlannedHost
 from .stages import Admission, admit
 
 RUN_ID = "FIRSTLIGHT_RUN_ID"
 LEDGER = "FIRSTLIGHT_LEDGER"  # set by the callback plugin; a throw-away copy in check mode
-CHECK_REPORT = "check"
+LATEST, CHECK_REPORT = "latest", "check"  # names of the report's files
 
 
 def plain(value: Any) -> Any:
@@ -65,7 +68,7 @@ def open_ledger(variables: Mapping[str, Any]) -> Ledger:
 
 
 def write_report(ledger: Ledger, variables: Mapping[str, Any], judged: Iterable[str], *, check: bool) -> dict[str, Any]:
-    """Build the report from the ledger and write it; returns it."""
+    """Build the report from the ledger and write it as text, JSON, page and metrics; returns it."""
     fleet = plain(list(variables["groups"].get("fleet", [])))
     built = report.build(
         site=plain(variables.get("site", "")),
@@ -75,7 +78,12 @@ def write_report(ledger: Ledger, variables: Mapping[str, Any], judged: Iterable[
         judged=judged,
         fleet=fleet,
     )
-    report.write(built, reports_folder(variables), CHECK_REPORT if check else "latest")
+    folder, name = reports_folder(variables), CHECK_REPORT if check else LATEST
+    report.write(built, folder, name)
+    machines = history(ledger, weeks_before(built["written"], WEEKS))
+    html.write(overview(built, machines, ledger.values()), folder, name, check=check)
+    if not check:  # what a dry run would come to is no state of the fleet
+        fleetmetrics.write(built, folder, name)
     return built
 
 

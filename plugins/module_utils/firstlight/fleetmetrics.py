@@ -1,6 +1,7 @@
-"""The report as metrics of the fleet, for a node exporter's folder of text files (Prometheus' text format 0.0.4). Pure.
+"""The report as metrics of the fleet, for a node exporter's folder of text files (Prometheus' text format 0.0.4).
 
 Beside health/metrics.py, which is what a host says of itself: this is what the ledger holds, of hosts that are off too.
+Pure but for ``write``.
 """
 
 from __future__ import annotations
@@ -8,9 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from .errors import FirstlightError
 from .health.metrics import escaped
+from .health.metrics import write as write_whole
 from .ledger.store import STATES
 
 SYMPTOMS_MAX = 200  # series of firstlight_findings, the most frequent; hosts name them, and a fleet has some dozens
@@ -62,3 +66,12 @@ def _place(host: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _labels(labels: list[tuple[str, Any]]) -> str:
     return ",".join(f'{name}="{escaped(str(value))}"' for name, value in labels)
+
+
+def write(report: Mapping[str, Any], folder: Path, name: str) -> None:
+    """Write NAME.prom, whole or not at all; FirstlightError where that is not possible."""
+    try:
+        write_whole(str(folder / f"{name}.prom"), text(report))
+    except OSError as error:
+        said = f"the metrics cannot be written to {folder}: {error.strerror}; free it, or name another reports_dir"
+        raise FirstlightError(said) from None
