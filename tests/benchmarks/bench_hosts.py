@@ -20,6 +20,7 @@ from simulators.host.containers import make_room  # noqa: E402
 ENGINE = str(PROJECT / "scripts" / "container-engine")
 IMAGE = "localhost/firstlight-debian:12"
 VOLUMES = ("/var/lib/docker", "/var/lib/containerd")  # an overlay on an overlay does not work
+SETTINGS = "settings.json"  # extra variables, where a benchmark's folder has them
 RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)\s+skipped=(\d+)", re.M)
 
 
@@ -104,9 +105,10 @@ class Hosts:
                 ]
             )
         )
+        extra = ["-e", f"@{self.folder / SETTINGS}"] if (self.folder / SETTINGS).exists() else []
         before, since = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         done = subprocess.run(
-            [ENGINE, "run", "ansible-playbook", str(playbook)],
+            [ENGINE, "run", "ansible-playbook", str(playbook), *extra],
             env=environment, capture_output=True, text=True, timeout=1800, check=False,
         )  # fmt: skip
         wall, after = time.monotonic() - since, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from bench_hosts import IMAGE, PROJECT, Cost, Hosts, engine
+from bench_hosts import IMAGE, PROJECT, SETTINGS, Cost, Hosts, engine
 from bmc_discovery import machine
 
 AIM = 0.5
@@ -34,7 +34,7 @@ FACTS = {"geerlingguy.docker": ["mounts"]}  # what prometheus.prometheus.node_ex
 DAEMON = {"log-driver": "json-file", "log-opts": {"max-size": "50m", "max-file": "3"}, "live-restore": True}
 OUR_SETTINGS: dict[str, Any] = {"docker_engine_ulimits": {"nofile": 4096}}  # a container cannot raise limits
 THEIR_SETTINGS: dict[str, Any] = {
-    # Docker from the distribution, as ours has it
+    # Docker from the distribution, as ours has it; by default each run would remove what the one before installed
     "docker_add_repo": False,
     "docker_packages": ["docker.io"],
     "docker_obsolete_packages": ["docker-engine"],
@@ -47,7 +47,6 @@ def playbook_of(folder: Path, roles: list[str], settings: dict[str, Any]) -> Pat
     play = {
         "hosts": "all",
         "gather_facts": False,
-        "vars": settings,
         "tasks": [
             {"ansible.builtin.setup": {"gather_subset": ["min", "pkg_mgr", "service_mgr", *FACTS.get(roles[0], [])]}},
             *({"ansible.builtin.include_role": {"name": role}} for role in roles),
@@ -55,6 +54,8 @@ def playbook_of(folder: Path, roles: list[str], settings: dict[str, Any]) -> Pat
     }
     path = folder / f"{roles[0]}.yml"
     path.write_text(yaml.safe_dump([play]))
+    # as extra variables: geerlingguy.docker includes some of its own, which go before a play's
+    (folder / SETTINGS).write_text(json.dumps(settings))
     return path
 
 
