@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from firstlight import cohort
 from firstlight.errors import FirstlightError, InputError
 from firstlight.findings import Finding
 from firstlight.fleet_action import FleetAction, plain
+from firstlight.health.answers import Answer, held_over, read_answer, usable
+from firstlight.health.verdicts import STAGE as CHECKS_STAGE
+from firstlight.ledger.readings import VALUES
 from firstlight.rolefindings import FACT
 from firstlight.stages import admit
 
@@ -20,7 +24,7 @@ class ActionModule(FleetAction):
         stage, event = self._task.args["stage"], self._task.args["event"]
         whole, part = self._wanted(stage)
         if not (whole or part):
-            return {"admitted": [], "msg": f"{stage}: not asked for (--tags)"}
+            return {"admitted": [], "earlier": {}, "msg": f"{stage}: not asked for (--tags)"}
         if event == "open":
             return self._open(stage, whole)
         if event != "close":
@@ -32,7 +36,26 @@ class ActionModule(FleetAction):
         register = self._task.args.get("findings_from")
         earlier, seconds = self._begun_by(begun)
         findings = {name: [*earlier.get(name, []), *self._findings(name, stage, register)] for name in begun}
-        return {"msg": self.close_stage(stage, findings, seconds)}
+        if stage != CHECKS_STAGE:
+            return {"msg": self.close_stage(stage, findings, seconds)}
+        answers = {name: read_answer(self._told(name, register)) for name in begun}
+        if not self.check:
+            self._remember(answers)
+        odd = cohort.judge(self.ledger.values())
+        for name, answer in answers.items():
+            findings[name] += [*answer.findings, *(odd.get(name, []) if answer.values else [])]
+        keep = {name: held_over(answer.ran) for name, answer in answers.items()}
+        return {"msg": self.close_stage(stage, findings, seconds, keep)}
+
+    def _remember(self, answers: dict[str, Answer]) -> None:
+        """For each host's next run, and for comparing hosts; of checks that did not run the values stay."""
+        before = self.ledger.remembered(answers)
+        readings: dict[str, dict[str, Any]] = {}
+        for name, answer in answers.items():
+            known = before.get(name, {}).get(VALUES)
+            stay = {check: known[check] for check in held_over(answer.ran) if check in known} if known else {}
+            readings[name] = {**answer.memory, **({VALUES: {**stay, **answer.values}} if answer.values else {})}
+        self.ledger.remember(readings)
 
     def _begun_by(self, names: list[str]) -> tuple[dict[str, list[Finding]], dict[str, float]]:
         """What the action that opened the stage itself has found of these hosts, and how long it took."""
@@ -50,10 +73,14 @@ class ActionModule(FleetAction):
         if whole:
             self.open_stage(stage)
             if lost:
-                self.close_stage(stage, {name: [self._no_address(name, stage)] for name in lost}, {})
+                keep = dict.fromkeys(lost, held_over()) if stage == CHECKS_STAGE else {}
+                self.close_stage(stage, {name: [self._no_address(name, stage)] for name in lost}, {}, keep)
+        admitted = [name for name in admission.admitted if name not in lost]
+        known = self.ledger.remembered(admitted) if stage == CHECKS_STAGE else {}
         result = {
-            "admitted": [name for name in admission.admitted if name not in lost],
+            "admitted": admitted,
             "left_out": {**admission.left_out, **dict.fromkeys(lost, "no address in MAAS")},
+            "earlier": {name: usable(readings) for name, readings in known.items()},
         }
         return result if whole else {**result, "msg": f"{stage}: only a part runs (--tags, --skip-tags)"}
 
@@ -73,6 +100,13 @@ class ActionModule(FleetAction):
         all_of_it = not {"all", "tagged", stage}.isdisjoint(run)
         return all_of_it and not of_a_part(list(self.variables["ansible_skip_tags"])), all_of_it or of_a_part(run)
 
+    def _told(self, name: str, register: str | None) -> Any:
+        """What a host answered, as plain values; None where that is nothing, or nested too deep to be an answer."""
+        try:
+            return plain(self.host_variables(name).get(register)) if register else None
+        except RecursionError:
+            return None
+
     def _findings(self, name: str, stage: str, register: str | None) -> list[Finding]:
         well = [Finding(stage, "ok", stage, evidence="every role read back what it did")]
         if register is None:  # every task of the stage went well: that is the finding
@@ -82,8 +116,8 @@ class ActionModule(FleetAction):
             if found == []:
                 return well
         else:
-            found = plain(self.host_variables(name).get(register, {}).get("findings"))
-            well = []
+            told = self._told(name, register)
+            found, well = told.get("findings") if isinstance(told, dict) else None, []
         said = "the host told nothing: no finding is no proof of anything"
         if isinstance(found, list) and len(found) > MAX_FINDINGS:
             said = f"the host's answer is not believable: {len(found)} findings"

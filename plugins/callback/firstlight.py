@@ -21,6 +21,8 @@ from firstlight import report
 from firstlight.errors import FirstlightError
 from firstlight.findings import Finding
 from firstlight.fleet_action import LEDGER, RUN_ID, ledger_of, open_ledger, plain, write_report
+from firstlight.health.answers import held_over
+from firstlight.health.verdicts import STAGE as CHECKS_STAGE
 from firstlight.ledger.claim import Claims
 from firstlight.ledger.store import STAGES, Ledger, ledger_file, ledger_url
 from firstlight.signals import PutOff
@@ -196,7 +198,9 @@ class CallbackModule(CallbackBase):
                 with self.signals:
                     # Only of hosts in the stage: with --tags or --start-at-task tasks meet others too.
                     if self.stage in STAGES and self.ledger.begun(self.stage, [host], ended=True):
-                        self.ledger.end_stage(self.stage, host, [finding])
+                        # what only the long checks look at holds on, though this time nothing was looked at
+                        keep = held_over() if self.stage == CHECKS_STAGE else ()
+                        self.ledger.end_stage(self.stage, host, [finding], keep=keep)
                     else:
                         self.unrecorded = True
             except FirstlightError as error:

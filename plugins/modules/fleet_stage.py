@@ -11,6 +11,10 @@ description:
   - Runs once, on the controller. Opening admits those hosts that passed the stages before and returns them;
     closing writes their findings to the ledger. A host whose task failed in between was noted by the callback
     plugin C(firstlight) with a finding of its own.
+  - Stage smoke remembers. Opening it hands out what each host's checks are to know of their last run, closing it stores
+    what M(host_check) gives back for the next one. What checks of the tier long found holds until they run again, the
+    machine is released, or a later version has no such check. Hosts of one profile are compared with each other
+    (C(docs/health.md)).
   - When only a part of O(stage) runs (C(--tags) or C(--skip-tags) of one of O(parts)), nothing is recorded. When
     C(--tags) asks for nothing of it, no host is admitted.
 author: [Firstlight contributors]
@@ -57,6 +61,10 @@ admitted:
   returned: when opening
 left_out:
   description: Reason by name of the hosts that stay out.
+  type: dict
+  returned: when opening
+earlier:
+  description: By name of the hosts that go into smoke what M(host_check) takes as its option of this name.
   type: dict
   returned: when opening
 """

@@ -12,8 +12,8 @@ version_added: "0.1.0"
 description:
   - Runs all checks of one tier that the host's profile asks for, in one round trip, and gives findings and a verdict.
   - All commands run at the same time, each with its own time limit; those of O(tier=long) that load the host come after
-    the others, one by one. One that hangs costs its limit, and makes its own check C(unknown); the others are judged all
-    the same.
+    the others, one by one. One that hangs costs its limit, and makes its own check C(unknown); the others are judged
+    all the same.
   - What cannot be read (no tool, no permission, a form that is not understood) is C(unknown), never C(ok). One
     C(unknown) in a required check means not ready. Some checks are not required unless O(require) names them, since
     what they need is not on every host (C(docs/health.md) lists them); for them it is reported as C(warn).
@@ -71,6 +71,13 @@ options:
       - Keeps everything that the checks read, as an archive (.tar.gz) of this name on the host, which must not be there
         yet. C(scripts/health judge) judges it anywhere, later. Check mode writes none.
     type: path
+  earlier:
+    description:
+      - What an earlier run on this host gave back as RV(remember), so that growth since then is judged. It is merged
+        into O(expect), whose own O(expect.hca_counters), O(expect.nvlink_counters) and C(since) of O(expect.kernel_log)
+        go before it. Counters of another boot, and what is of later than the host's clock, do not count.
+    type: dict
+    default: {}
   expect:
     description: What this site expects of its hosts beyond the profile.
     type: dict
@@ -217,16 +224,43 @@ seconds:
   returned: always
   type: dict
   sample: {gpu_count: 0.61}
+remember:
+  description:
+    - What the next run is to be given as O(earlier). Error counters are replaced when they are at least an hour old,
+      and not while their check fails; the time since when the kernel log counts is that of a run with a clean verdict.
+      With O(checks) it is O(earlier) as it was.
+  returned: always
+  type: dict
+  sample: {nvlink_counters: {time: 1772352000.5, boot: 1d6c03f5-8f0c-4a3b-9a55-2f1c7f0b4c11, value: {}}}
+values:
+  description: By check, numbers and texts by which hosts of one profile are compared, at most 100.
+  returned: always
+  type: dict
+  sample: {gpu_count: {gpu.driver: 580.95.05}}
+time:
+  description: When the checks began, in seconds since 1970 by the host's clock.
+  returned: always
+  type: float
+  sample: 1772352000.5
+ran:
+  description:
+    - The checks that were judged or switched off, or have nothing to look at here; not those of another tier, nor one
+      that held back for a job's sake. What others found earlier still holds.
+  returned: always
+  type: list
+  elements: str
+  sample: [gpu_count, disk_usage]
 """
 
 import math  # noqa: E402
 import os  # noqa: E402
+import time  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible.module_utils.firstlight.checks import ALL_CHECKS, TIERS, run_checks  # noqa: E402
 from ansible.module_utils.firstlight.checks.engine import plan  # noqa: E402
 from ansible.module_utils.firstlight.checks.folder import Keeper, facts_here, write_archive  # noqa: E402
-from ansible.module_utils.firstlight.health import VERSION  # noqa: E402
+from ansible.module_utils.firstlight.health import VERSION, earlier  # noqa: E402
 from ansible.module_utils.firstlight.health.settings import known_check, read_expect, read_skips  # noqa: E402
 from ansible.module_utils.firstlight.profile import Profile  # noqa: E402
 
@@ -264,6 +298,7 @@ def main():
             "require": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "float"},
             "capture": {"type": "path"},
+            "earlier": {"type": "dict", "default": {}},
             "expect": {
                 "type": "dict",
                 "default": {},
@@ -309,6 +344,12 @@ def main():
             raise ValueError(f"timeout: {limit!r} is not more than 0 and at most 86400 seconds")
     except ValueError as error:
         module.fail_json(msg=str(error))
+    try:
+        memory = earlier.read(params["earlier"])
+    except ValueError as error:
+        module.fail_json(msg=f"earlier: {error}")
+    boot = earlier.boot_here()
+    expect = earlier.known(expect, memory, time.time(), boot)
     keeper = Keeper()
     result = run_checks(
         ALL_CHECKS,
@@ -336,6 +377,10 @@ def main():
             "reasons": [finding.to_dict() for finding in result.verdict.reasons],
         },
         seconds=result.seconds,
+        remember=earlier.after(memory, result, boot, whole=not params["checks"]),
+        values=result.values,
+        time=result.time,
+        ran=result.ran,
     )
 
 

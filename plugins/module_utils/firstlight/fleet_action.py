@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -202,13 +202,29 @@ class FleetAction(ActionBase):
             self.tell(f"{stage}: {len(admission.admitted)} hosts go in; left out: {said}")
         return admission
 
-    def close_stage(self, stage: str, findings: Mapping[str, list[Finding]], seconds: Mapping[str, float]) -> str:
-        """End a stage for these hosts; returns one line for the screen."""
+    def close_stage(
+        self,
+        stage: str,
+        findings: Mapping[str, list[Finding]],
+        seconds: Mapping[str, float],
+        keep: Mapping[str, Collection[str]] | None = None,
+    ) -> str:
+        """End a stage for these hosts; returns one line for the screen.
+
+        keep: by host the checks that did not run, whose findings still hold.
+        """
         passed = 0
         symptoms: Counter[str] = Counter()
+        held_back = []
         for name, known in findings.items():
-            passed += self.ledger.end_stage(stage, name, known, seconds=seconds.get(name))
-            symptoms.update({f.symptom for f in blocking(known)})
+            well = self.ledger.end_stage(stage, name, known, seconds=seconds.get(name), keep=(keep or {}).get(name, ()))
+            said_no = {f.symptom for f in blocking(known)}
+            passed += well
+            symptoms.update(said_no)
+            held_back += [] if well or said_no else [name]
+        for story in self.ledger.story(held_back):
+            held = [f for f in story["findings"] if f["stage"] == stage and f["status"] in ("fail", "unknown")]
+            symptoms.update({f"{f['symptom']} (found before)" for f in held})
         line = f"{stage}: {passed} of {len(findings)} passed"
         if symptoms:
             line += "; " + ", ".join(f"{count} {symptom}" for symptom, count in symptoms.most_common())

@@ -176,6 +176,36 @@ def test_a_check_that_is_named_says_so_when_it_has_nothing_to_judge(tmp_path: Pa
     assert result["verdict"]["ready"] is False
 
 
+def test_what_a_run_gives_back_makes_the_next_one_judge_growth(tmp_path: Path) -> None:
+    lines = "".join(f"GPU {n}: NVIDIA H100 (UUID: GPU-{n})\\n\\t Link 0: {{}}\\n" for n in range(8))
+    profile = {**WHOLE, "gpus": {**WHOLE["gpus"], "nvlink": {"links": 1}}}
+    others = [check.name for check in ALL_CHECKS if check.name not in ("nvlink", "kernel_log", "kernel_xid")]
+    skip = [{"check": name, "reason": "not of this test", "until": "2999-12-31"} for name in others]
+
+    def run(recovered: int, **more: Any) -> dict[str, Any]:
+        status, errors = lines.replace("{}", "26.562 GB/s"), lines.replace("{}", f"Recovery Errors: {recovered}")
+        smi = f"case \"$*\" in *-s*) printf '{status}';; *-e*) printf '{errors}';; *) cat {LOG};; esac"
+        result = host_check(tmp_path, {**GOOD_TOOLS, "nvidia-smi": smi}, profile=profile, expect=NO_SERVICES, **more)
+        assert not result["failed"], result
+        return result
+
+    def said(result: dict[str, Any]) -> set[str]:
+        return {f["symptom"] for f in result["findings"] if f["check"] == "nvlink"}
+
+    first = run(1, skip=skip)
+    assert said(first) == {"nvlink.errors"}
+    assert set(first["remember"]) == {"nvlink_counters", "kernel_log"}
+    assert first["remember"]["kernel_log"]["time"] == first["time"]
+    assert set(first["ran"]) == {check.name for check in ALL_CHECKS if check.tier == "quick"}
+
+    second = run(2, skip=skip, earlier=first["remember"])
+    assert said(second) == {"nvlink.errors_growing"}
+    assert second["remember"] == first["remember"]
+
+    only = run(1, checks=["nvlink"], earlier=first["remember"])
+    assert (said(only), only["ran"], only["remember"]) == ({"nvlink"}, ["nvlink"], first["remember"])
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -193,6 +223,10 @@ def test_a_check_that_is_named_says_so_when_it_has_nothing_to_judge(tmp_path: Pa
         ({"profile": EMPTY, "require": ["gpus"]}, "require: 'gpus' is no check; there are gpu_count, "),
         ({"profile": EMPTY, "expect": {"ntp": []}}, "Unsupported parameters"),
         ({"profile": EMPTY, "expect": {"exporters": {"x": 99999}}}, "expect.exporters.x: 99999 is no port"),
+        (
+            {"profile": EMPTY, "earlier": {"kernel_log": {"time": 1}}},
+            "earlier: kernel_log: must have time, boot and value",
+        ),
         (
             {"profile": EMPTY, "skip": [{"check": "gpu", "reason": "r", "until": "2027-01-01"}]},
             "skip[0].check: 'gpu' is no",
@@ -242,11 +276,13 @@ def test_the_documentation_names_every_parameter_and_result() -> None:
     exec(compile(source.split("\nimport datetime")[0], str(MODULE), "exec"), namespace)
     documented = yaml.safe_load(namespace["DOCUMENTATION"])["options"]
 
-    assert set(documented) == {"profile", "tier", "checks", "skip", "require", "timeout", "expect", "capture"}
+    options = {"profile", "tier", "checks", "skip", "require", "timeout", "expect", "capture", "earlier"}
+    assert set(documented) == options
     assert set(documented["expect"]["suboptions"]) == set(EXPECT)
     assert documented["tier"]["choices"] == list(TIERS)
     assert set(EXPECT) >= {need[7:] for check in ALL_CHECKS for need in check.needs if "expect." in need}
-    assert set(yaml.safe_load(namespace["RETURN"])) == {"findings", "verdict", "seconds"}
+    results = {"findings", "verdict", "seconds", "remember", "values", "time", "ran"}
+    assert set(yaml.safe_load(namespace["RETURN"])) == results
     assert all(
         "host_check" in task or "ansible.builtin.assert" in task for task in yaml.safe_load(namespace["EXAMPLES"])
     )
