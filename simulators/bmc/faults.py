@@ -80,6 +80,7 @@ FAULTS: dict[str, dict[str, tuple[float, float, float] | str]] = {
     "gpu_ecc": {"gpu": _GPU, "errors": (2, 1, 1_000_000)},
     "gpu_xid": {"gpu": _GPU, "xid": (79, 1, 999)},
     "nvlink_down": {"gpu": _GPU, "link": (7, 0, 17)},
+    "nvlink_errors": {"gpu": _GPU, "link": (7, 0, 17), "recovered": (1, 1, 1_000_000)},
     "disk_full": {},
     "host_clock_off": {"seconds": (12, -1e6, 1e6)},
     "exporter_dead": {},

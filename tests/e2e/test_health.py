@@ -36,6 +36,7 @@ CASES = (
     Case("gpu_lost", "gpu.lost", "GPU 0000:4c:00.0", "power_cycle", ("gpu=2",), alone=False),
     Case("gpu_ecc", "gpu.ecc_errors", "GPU 0000:5d:00.0", "reboot"),
     Case("nvlink_down", "nvlink.inactive", "GPU 0000:9b:00.0 link 11", "reboot", ("gpu=4", "link=11")),
+    Case("nvlink_errors", "nvlink.errors_growing", "GPU 0000:9b:00.0", "reboot", ("gpu=4", "link=11")),
     Case("gpu_xid", "xid.79", "GPU 0000:bb:00", "power_cycle", ("gpu=5", "xid=79")),
     Case("pcie_narrow", "pcie.narrow", "GPU 0000:cb:00.0", "reseat", ("gpu=6", "width=4")),
     Case("disk_full", "disk.full", "/var/tmp", "escalate"),

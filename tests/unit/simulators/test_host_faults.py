@@ -120,6 +120,21 @@ def test_the_counters_of_a_gpu_with_ecc_errors_agree_in_every_form(host: Host) -
     assert [line.split()[-1] for line in lines] == ["0"] * 6 + ["4"] * 2 + ["0"] * 8
 
 
+def test_a_link_that_was_recovered_is_a_warning_and_fails_where_it_was_not_before(host: Host) -> None:
+    def told() -> dict[str, Output]:
+        status, errors = host.run("nvidia-smi", "nvlink", "-s"), host.run("nvidia-smi", "nvlink", "-e")
+        return {"status": status, "errors": errors, "nvidia_smi": Output()}
+
+    before = {"nvlink_counters": nvlink.keep(told())}
+    host.give("nvlink_errors", gpu=4, link=11, recovered=2)
+    for expect, status, symptom in (({}, "warn", "nvlink.errors"), (before, "fail", "nvlink.errors_growing")):
+        (found,) = nvlink.judge(told(), PROFILE, expect)
+        assert (found.status, found.symptom) == (status, symptom)
+        assert "link 11: Recovery Errors" in found.evidence
+    host.give()
+    assert [f.status for f in nvlink.judge(told(), PROFILE, before)] == ["ok"]
+
+
 def test_a_lost_gpu_fails_every_use_of_nvidia_smi(host: Host) -> None:
     host.give("gpu_lost", gpu=2)
     for words in (["-L"], ["nvlink", "-s"], ["--query-gpu=name", "--format=csv"], []):
