@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from firstlight.checks import ALL_CHECKS, run_checks
+from firstlight.checks import ALL_CHECKS, Result, run_checks
 from firstlight.checks.folder import read_folder, replay
 from firstlight.findings import Finding
 from firstlight.profile import Profile
@@ -20,9 +20,14 @@ GPUS = {"gpu_count", "gpu_firmware", "gpu_memory", "gpu_running", "gpu_topology"
 
 
 @pytest.fixture(scope="module")
-def findings() -> list[Finding]:
+def result() -> Result:
     kept = read_folder(str(FOLDER))
-    return run_checks(ALL_CHECKS, Profile.from_dict(kept.facts["profile"]), run=replay(kept)).findings
+    return run_checks(ALL_CHECKS, Profile.from_dict(kept.facts["profile"]), run=replay(kept))
+
+
+@pytest.fixture(scope="module")
+def findings(result: Result) -> list[Finding]:
+    return result.findings
 
 
 def test_the_gpus_are_as_the_profile_says(findings: list[Finding]) -> None:
@@ -49,3 +54,14 @@ def test_what_is_not_there_is_missing_or_unknown_and_never_ok(findings: list[Fin
 
 def test_its_kernel_log_says_nothing_new(findings: list[Finding]) -> None:
     assert [f.status for f in findings if f.check in ("kernel_xid", "kernel_log")] == ["ok", "ok"]
+
+
+def test_what_other_hosts_like_it_are_compared_by(result: Result) -> None:
+    told = {name: value for values in result.values.values() for name, value in values.items()}
+    assert 0 < told.pop("gpu.query_seconds") < 5
+    assert told == {
+        "gpu.driver": "580.159.04", "gpu.model": "NVIDIA H200", "gpu.vbios": "96.00.A5.00.1A",
+        "gpu.inforom": "G520.0282.02.02", "gpu.power_limit_watts": "700", "gpu.sm_mhz": "1980",
+        "gpu.memory_mhz": "3201", "gpu.clocks_held": "none", "gpu.idle_celsius_max": 32.0, "gpu.idle_watts_max": 80.04,
+        "pcie.gpus": "2 x16 Gen5",
+    }  # fmt: skip

@@ -330,7 +330,8 @@ def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
     by_address = {device.address: device for device in devices}
     found: Dict[str, Any] = {}
     for kind in KINDS:
-        ends = [d for d in devices if d.kind == kind and not _is_twin(d, by_address)]
+        # without a width: parts of the processor, devices of a virtual machine
+        ends = [d for d in devices if d.kind == kind and d.width and not _is_twin(d, by_address)]
         links = Counter(_link(d.width, d.max_generation if kind == "gpus" else d.generation) for d in ends)
         found[f"pcie.{kind}"] = ", ".join(f"{count} {link}" for link, count in sorted(links.items()))
     smi = captured.get("nvidia_smi")
