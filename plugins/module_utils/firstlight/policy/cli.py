@@ -1,0 +1,158 @@
+"""The command line scripts/policy: a policy file, and what it would have done to this ledger's past."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..errors import FirstlightError, InputError
+from ..findings import shorten
+from ..ledger.store import Ledger, ledger_file, ledger_url
+from ..yamlfile import read_yaml
+from .dryrun import dry_run
+from .past import read_past
+from .settings import Policy, load_policy
+
+NAME = "policy.yml"
+EPILOG = """\
+Nothing is changed: the ledger is only read, and no run is affected.
+
+exit status:
+  0  told
+  1  not told: a wrong policy file, no ledger, wrong usage
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(1, f"{self.prog}: {message}; {self.prog} --help says more\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        site = _site(options.inventory)
+        policy, where = _policy(options.file, site)
+        url = _ledger(options.ledger, site)
+        told = dry_run(policy, read_past(Ledger(url, create=False)), datetime.now(UTC), options.days)
+        told = {"file": where, **told}
+        print(json.dumps(told, indent=2) if options.json else "\n".join(lines(told)))
+    except FirstlightError as error:
+        print(f"policy: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # head has enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - nothing more is written at exit
+    except KeyboardInterrupt:
+        print("policy: interrupted", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="policy",
+        description="What a policy would have done: who would have been quarantined, which runs stopped; who is golden "
+        "or a lemon, and how many spares to keep.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"by default {NAME} of the site's inventory")
+    parser.add_argument("--inventory", type=Path, metavar="DIR", help="the site's, else as $ANSIBLE_INVENTORY says")
+    parser.add_argument("--ledger", metavar="FILE|URL", help="by default the one that the inventory names")
+    parser.add_argument("--days", type=_days, metavar="N", help="only the runs of the last N days")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON")
+    return parser
+
+
+def _days(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 36500:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
+    return int(text)
+
+
+def _site(given: Path | None) -> Path | None:
+    """The folder of the site's inventory; None where none is named."""
+    named = given or Path(os.environ.get("ANSIBLE_INVENTORY") or "")
+    if str(named) == ".":
+        return None
+    if not named.exists():
+        raise InputError(f"no such inventory: {named}")
+    return named if named.is_dir() else named.parent
+
+
+def _policy(file: Path | None, site: Path | None) -> tuple[Policy, str]:
+    path = file or (site / NAME if site else None)
+    if path is None or (file is None and not path.exists()):
+        return Policy(), f"the defaults, there is no {path}" if path else "the defaults"
+    return load_policy(path), str(path)
+
+
+def _ledger(given: str | None, site: Path | None) -> str:
+    if given:
+        url = ledger_url(given)
+    elif site is None:
+        raise InputError("name the site's --inventory, or a --ledger")
+    else:
+        configs = sorted([*site.glob("*redfish_bmc.yml"), *site.glob("*redfish_bmc.yaml")])
+        named = [(path, read_yaml(path).data) for path in configs]
+        text = next((str(data["ledger"]) for _, data in named if isinstance(data, dict) and data.get("ledger")), "")
+        if not text:
+            raise InputError(f"{site} has no *.redfish_bmc.yml with ledger: in it; name a --ledger")
+        url = ledger_url(text if "://" in text else str(Path(text).expanduser()), site)
+    file = ledger_file(url)
+    if file is not None and not file.exists():
+        raise InputError(f"no ledger at {file}; the first run of a playbook makes it")
+    return url
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """The dry run for people."""
+    fleet = told["fleet"]
+    yield f"policy: {told['file']}"
+    yield ""
+    quiet = 0
+    for run in told["runs"]:
+        if not run["quarantined"] and not run["stopped"]:
+            quiet += 1
+            continue
+        yield f"run {run['run']}, {run['started']}, {run['playbook'] or 'a playbook'}, {run['judged']} hosts:"
+        for one in run["quarantined"]:
+            symptoms = ", ".join(one["symptoms"][:3]) + (", ..." if len(one["symptoms"]) > 3 else "")
+            what = f"{symptoms} {one['locator']}".rstrip()
+            yield f"    quarantined after {one['stage']}: {shorten(one['name'], 64)}: {what}"
+        if run["stopped"]:
+            yield f"    STOPPED after {run['stopped']['stage']}: {run['stopped']['why']}"
+    if told["runs"]:
+        stopped = sum(bool(run["stopped"]) for run in told["runs"])
+        yield f"{len(told['runs'])} runs: {stopped} stopped, {quiet} in which nobody would have been quarantined"
+    else:
+        yield "no run has judged a host yet"
+    yield ""
+    counted = Counter(host["grade"] for host in told["hosts"])
+    yield f"golden: {counted['golden']} of {fleet['hosts']} hosts; lemons: {counted['lemon']}"
+    for host in told["hosts"]:
+        if host["grade"] == "lemon":
+            yield f"    lemon: {shorten(host['name'], 64)}, {host['service_tag'] or 'no service tag'}: {host['why']}"
+    for host in told["hosts"]:
+        for step in host["next"]:
+            why = f" ({step['why']})" if step["why"] else ""
+            yield f"    next: {shorten(host['name'], 64)}, {step['cause']}: {step['action']}{why}"
+    yield ""
+    met = "met" if fleet["met"] else "NOT met"
+    yield f"ready: {fleet['ready']} of {fleet['hosts']}; fleet_min_ready asks for {fleet['required']}: {met}"
+    yield f"spares: keep {fleet['spares']}, which leaves {fleet['for_jobs']} ready hosts for jobs"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
