@@ -61,7 +61,7 @@ class Maker:
         if number % 45 == 44:
             host.state = "planned"
             return
-        broken = self.dice.choice(TROUBLES) if self.dice.random() < 0.1 else None
+        broken = self.dice.choice(TROUBLES) if self.dice.random() < 0.14 else None
         at, host.state = self.bring_up(host, broken)
         if host.state == "ready":
             self.weeks(host, at, weak=number % 24 == 5)
@@ -75,7 +75,7 @@ class Maker:
         for stage in STAGES:
             taken = SECONDS[stage] * self.dice.lognormvariate(0, 0.25)
             failed = broken is not None and broken[0] == stage
-            if failed and self.dice.random() < 0.6:  # repaired a day or some later, and tried again
+            if failed and self.dice.random() < 0.5:  # repaired a day or some later, and tried again
                 self.trouble(host, broken, at, cleared=at + timedelta(hours=30))
                 at, failed = at + timedelta(hours=30 * self.dice.lognormvariate(0, 0.5)), False
             ended = at + timedelta(seconds=taken)

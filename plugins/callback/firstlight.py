@@ -37,7 +37,7 @@ short_description: Notes runs, failed tasks and unreachable hosts in the ledger;
 description:
   - Notes in the ledger when a run started, ended, broke or was stopped.
   - Turns a failed task or an unreachable host, in a play that has the variable C(stage), into a finding of that host.
-  - Leaves C(reports/latest.json) and C(latest.txt) however the run ends. What SIGKILL prevents was written at the last
+  - Leaves C(reports/latest.*) however the run ends. What SIGKILL prevents was written at the last
     stage's end.
   - In a playbook with a C(report) play the exit status is 0 when C(fleet_min_ready) is met, 2 when not, 1 when
     the run itself broke.

@@ -8,8 +8,8 @@ DOCUMENTATION = r"""
 module: fleet_report
 short_description: Write and show the report of the whole fleet
 description:
-  - Runs once, on the controller, from what the ledger holds. Writes C(latest.json) and C(latest.txt) into
-    C(reports_dir), by default C(reports/) beside ansible.cfg; in check mode C(check.json) and C(check.txt).
+  - Runs once, on the controller, from what the ledger holds. Writes C(latest.*) - text, JSON, a page and
+    metrics - into C(reports_dir), by default C(reports/) beside ansible.cfg; in check mode C(check.*).
   - The callback plugin P(firstlight#callback) makes the exit status of it - 0 when the policy C(fleet_min_ready) is
     met, 2 when not, 1 when the run itself broke.
 author: [Firstlight contributors]

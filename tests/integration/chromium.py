@@ -28,6 +28,7 @@ class Chromium:
         program = next((path for name in NAMES if (path := shutil.which(name))), None)
         assert program, "no Chromium; scripts/system-packages --browser installs it"
         self.events: list[tuple[str, dict[str, Any]]] = []
+        folder.mkdir(exist_ok=True)
         self._port_file = folder / "DevToolsActivePort"
         # tests run as root, for whom its sandbox does not start; it sees pages of this project alone
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]

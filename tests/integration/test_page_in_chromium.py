@@ -129,7 +129,7 @@ def test_the_keyboard_alone_shows_every_reason(opened, data):
         opened.key("Tab")
         if opened.ask(f"{FOCUSED}.classList.contains('host')"):
             break
-    assert opened.ask(f"{FOCUSED}.textContent").startswith(f"{data['hosts'][7]['unit']}✓ r1-n08")  # on top of rack 1
+    assert "r1-n08" in opened.ask(f"{FOCUSED}.textContent")  # on top of the first rack
     assert opened.ask(f"parseFloat(getComputedStyle({FOCUSED}).outlineWidth)") >= 2
     selector, host = host_with_reason(data)
     opened.key("End")

@@ -56,6 +56,7 @@ def test_bars_are_as_high_as_their_shares():
     assert (nothing["height"], nothing["label"], zero["height"], zero["label"]) == (0, "", 0, "0%")
     assert whole["height"] == pytest.approx(2 * half["height"])
     assert whole["y"] == figures.TOP
+    assert [mark["label"] for mark in figure["shares"]] == ["0%", "10%", "20%"]
     assert [bar["week"] for bar in figure["bars"]] == ["W00", "W01", "W02", "W03"]
 
 

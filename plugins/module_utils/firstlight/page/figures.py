@@ -15,7 +15,8 @@ _TIMES = (
     (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (6 * 3600, "6 h"), (86400, "1 day"),
     (7 * 86400, "1 week"), (30 * 86400, "30 days"), (365 * 86400, "1 year"),
 )  # fmt: skip
-SHARE_LEAST = 0.05  # a week's axis goes at least so far, so that one failed host of a hundred does not look like all
+# Where the axis of a share may end; at least so far, that one failed host of a hundred does not look like all of them.
+_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 1)
 
 
 def timeline(bring_up: Sequence[Mapping[str, Any]], hosts: int) -> dict[str, Any] | None:
@@ -60,7 +61,7 @@ def weeks(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     shares = [row["share"] for row in rows if row["share"] is not None]
     if not shares:
         return None
-    most = max(SHARE_LEAST, *shares)
+    most = next(end for end in _SHARES if end >= max(shares))
     step = (WIDTH - LEFT - RIGHT) / len(rows)
     bars = []
     for number, row in enumerate(rows):
