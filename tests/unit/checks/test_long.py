@@ -24,7 +24,9 @@ from firstlight.checks.engine import judge_check
 from firstlight.findings import ACTIONS, STATUSES, Finding
 from firstlight.health.settings import read_expect
 from firstlight.profile import Profile
+from simulators.host.containers import hardware_facts
 
+SHIMS = Path(__file__).resolve().parents[3] / "simulators" / "host" / "shims"
 BY_NAME = {check.name: check for check in ALL_CHECKS}
 GPUS = Profile("x", "v", "m", gpus={"count": 8})
 DRIVES = Profile("x", "v", "m", nvme={"count": 8})
@@ -152,6 +154,29 @@ def test_where_it_cannot_be_run(tools: Any, smi: str, dcgmi: str | None, want: s
     assert conclude(asked(None, *([] if dcgmi else [('"dcgmi", "diag"', '"dcgmi-is-not-there"')]))) == [
         ("unknown", f"dcgm_diag.{want}", "escalate")
     ]
+
+
+@pytest.mark.parametrize(
+    ("faults", "want"),
+    [
+        ({}, [("ok", "dcgm_diag", "")]),
+        ({"gpu_ecc": {"gpu": 5, "errors": 2}}, [("fail", "gpu.diag_failed", "GPU 0000:bb:00.0")]),
+        ({"gpu_missing": {"gpu": 5}}, [("unknown", "dcgm_diag.not_tested", "1 of 8 GPUs")]),
+        ({"gpu_lost": {"gpu": 5}}, [("unknown", "dcgm_diag.failed", "")]),
+    ],
+)
+def test_the_shims_of_the_lab_are_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: dict[str, Any], want: list[tuple[str, str, str]]
+) -> None:
+    (tmp_path / "hardware.json").write_text(json.dumps(hardware_facts(7, "FLB0007")))
+    state = {"name": "r1-n07", "faults": sorted(faults), "fault_parameters": faults}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    monkeypatch.setenv("FIRSTLIGHT_SIMULATOR", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{SHIMS}:{os.environ['PATH']}")
+
+    result = run_checks(ALL_CHECKS, GPUS, {"dcgm_diag_level": 3}, only=["dcgm_diag"], timeout=60.0)
+
+    assert [(f.status, f.symptom, f.locator) for f in result.findings] == want
 
 
 # ---------------------------------------------------------------- dcgm_diag: the judge

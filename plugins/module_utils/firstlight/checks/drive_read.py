@@ -25,7 +25,7 @@ NAME = "drive_read"
 PLACES = ("start", "middle", "end")
 PEERS_MIN = 3  # of fewer drives a median says nothing
 SLOW_SHARE = 0.5  # of the median at the same place: a hard disk is half as fast at its end as at its start
-_SIZE_MIN = 96 * 1024 * 1024  # of a smaller drive too little is read for a speed
+_LEAST_BYTES = 32 * 1024 * 1024  # read within a second, fewer tell no speed: a drive that small, or a file in its place
 _NOT_PERMITTED = (1, 13)  # EPERM, EACCES
 _NO_NODE = (0, 2)  # no system error; ENOENT
 _NOT_GIVEN = (1, 2)  # what a container gets for a device that it may not use: EPERM, ENOENT
@@ -110,17 +110,21 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
     return {"drives": READER, "virtualization": VIRTUALIZATION} if used else {}
 
 
-def speeds(drive: Mapping[str, Any]) -> Optional[List[float]]:
-    """MB/s (of 10^6 bytes) at each place; None where they are not told or the drive is too small for it."""
-    rows, size = drive.get("places"), drive.get("size")
-    if not isinstance(rows, list) or len(rows) != len(PLACES) or not isinstance(size, int) or size < _SIZE_MIN:
+def _readings(drive: Mapping[str, Any]) -> Optional[List[List[float]]]:
+    """Bytes and seconds at each place; None where they are not told."""
+    rows = drive.get("places")
+    if not isinstance(rows, list) or len(rows) != len(PLACES):
         return None
-    found = []
-    for row in rows:
-        if not isinstance(row, list) or len(row) != 2 or not all(_is_positive(number) for number in row):
-            return None
-        found.append(row[0] / row[1] / 1e6)
-    return found
+    good = all(isinstance(row, list) and len(row) == 2 and all(_is_positive(n) for n in row) for row in rows)
+    return rows if good else None
+
+
+def speeds(drive: Mapping[str, Any]) -> Optional[List[float]]:
+    """MB/s (of 10^6 bytes) at each place; None where they are not told, or too little was read."""
+    rows = _readings(drive)
+    if rows is None or any(count < _LEAST_BYTES and seconds < 1 for count, seconds in rows):
+        return None
+    return [count / seconds / 1e6 for count, seconds in rows]
 
 
 def _is_positive(value: Any) -> bool:
@@ -155,7 +159,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     findings: List[Finding] = []
     for drive in drives:
         told = speeds(drive)
-        problem = _judge_reading(drive, told)
+        problem = _judge_reading(drive)
         if problem:
             findings.append(problem)
         elif told:
@@ -171,7 +175,7 @@ def _machine(output: Output) -> str:
     return "none" if output.problem else output.text.strip()[:32] or "none"
 
 
-def _judge_reading(drive: Mapping[str, Any], told: Optional[List[float]]) -> Optional[Finding]:
+def _judge_reading(drive: Mapping[str, Any]) -> Optional[Finding]:
     """What is wrong with the reading itself, or None."""
     locator = place(drive)
     if "timed_out" in drive:
@@ -186,8 +190,7 @@ def _judge_reading(drive: Mapping[str, Any], told: Optional[List[float]]) -> Opt
         if number in _NO_NODE:
             return unknown(NAME, "unreadable", evidence, locator)
         return Finding(NAME, "fail", "drive.read_error", locator, evidence, "replace")
-    size = drive.get("size")
-    if told is None and (not isinstance(size, int) or size >= _SIZE_MIN):
+    if _readings(drive) is None:
         return unknown(NAME, "unreadable", f"no speeds: {str(drive.get('places'))[:80]}", locator)
     return None
 
