@@ -72,9 +72,8 @@ def answer(*findings: dict[str, Any], ran: Any = QUICK, **more: Any) -> dict[str
 
 
 def test_what_a_host_gives_back_is_what_its_next_run_is_told(stage: Stage) -> None:
-    assert stage.run({"a": answer(remember=MEMORY), "b": answer(), "c": answer(remember={})}) == dict.fromkeys(
-        "abc", {}
-    )
+    first = stage.run({"a": answer(remember=MEMORY), "b": answer(), "c": answer(remember={})})
+    assert first == {"a": {}, "b": {}, "c": {}}
     assert stage.run({"a": answer(remember=LATER), "b": answer()}) == {"a": MEMORY, "b": {}, "c": {}}
     assert stage.run({"a": answer(), "b": answer(), "c": answer()})["a"] == LATER
     assert stage.run({})["a"] == LATER

@@ -137,7 +137,8 @@ def of_roles() -> set[str]:
 def elsewhere() -> set[str]:
     """Of a host too, said around the checks: by SSH, by a stage, by the engine where nothing was checked."""
     found = {"verdict.no_findings", "host_check.nothing_checked", "STAGE.no_answer", "STAGE.task_failed"}
-    for path in (LIBRARY / "sshreason.py", ROOT / "plugins" / "action" / "fleet_stage.py"):
+    files = ("sshreason.py", "health/state.py", "health/answers.py")
+    for path in (*(LIBRARY / name for name in files), ROOT / "plugins" / "action" / "fleet_stage.py"):
         found |= set(texts(ast.parse(path.read_text())))
     return found
 
@@ -169,6 +170,12 @@ def test_every_reason_that_a_check_could_not_look_has_a_row() -> None:
 def test_every_symptom_of_roles_has_a_row() -> None:
     assert {"clock.was_off", "docker.no_cdi", "logs.not_shipped"} <= of_roles()
     assert {symptom for symptom in of_roles() if not documented(symptom)} == set()
+
+
+def test_what_is_said_about_what_is_remembered_has_a_row() -> None:
+    said = {text for text in elsewhere() if re.fullmatch(r"earlier\.[a-z_]+", text)}
+    assert {"earlier.unreadable", "earlier.not_written", "earlier.refused"} == said
+    assert said <= DOCUMENTED
 
 
 def test_no_row_is_of_what_nothing_says() -> None:
