@@ -26,7 +26,7 @@ lab: setup  ## start a lab of simulated servers and bring it up with site.yml (F
 	@status=0; source .lab/activate; ansible-playbook site.yml || status=$$?; \
 	echo; \
 	echo "The run ended with status $$status (0: the fleet meets its policy, 2: it does not, 1: the run broke, 99: it was stopped)."; \
-	echo "  report            reports/latest.txt, reports/latest.json"; \
+	echo "  report            reports/latest.txt, latest.json, latest.html"; \
 	echo "  run it again      source .lab/activate; ansible-playbook site.yml"; \
 	echo "  look around       ansible-inventory --graph; scripts/lab status; scripts/lab ssh r1-n01"; \
 	echo "  break something   scripts/lab faults; scripts/lab fault r1-n01 psu_failed on"; \

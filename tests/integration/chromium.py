@@ -26,7 +26,7 @@ class Chromium:
 
     def __init__(self, folder: Path) -> None:
         program = next((path for name in NAMES if (path := shutil.which(name))), None)
-        assert program, "no Chromium; scripts/system-packages --browser installs it"
+        assert program, f"none of {', '.join(NAMES)} is there; scripts/system-packages --browser installs Debian's"
         self.events: list[tuple[str, dict[str, Any]]] = []
         folder.mkdir(exist_ok=True)
         self._port_file = folder / "DevToolsActivePort"

@@ -214,13 +214,28 @@ def test_what_hosts_say_does_not_run(browser, tmp_path):
         "findings": [{**bad.to_dict(), "stage": "smoke", "first_seen": "2026-01-01"}], "stages": {},
     }  # fmt: skip
     html.write(overview(report.build(evil, [told], 1), []), tmp_path, "latest")
-    browser.screen(360, 740, phone=True)
-    browser.open(tmp_path / "latest.html")
+    for width in (1280, 360):
+        browser.screen(width, 740, phone=width == 360)
+        browser.open(tmp_path / "latest.html")
+        assert browser.ask("document.scrollingElement.scrollWidth - document.documentElement.clientWidth") == 0
     browser.tap("#h0")
     assert browser.ask("window.ran === undefined")
     assert complaints(browser) == []
     assert browser.ask(f"{TIP}[0].textContent").count("onerror=window.ran=1") >= 3
-    assert browser.ask("document.scrollingElement.scrollWidth") <= 360
+    assert browser.ask("window.innerWidth") == 360
+
+
+def test_long_reasons_do_not_break_names_and_actions(browser, tmp_path):
+    bad = Finding("x", "fail", "bmc.unreachable", "BMC 10.0.0.1", "connection refused and so on " * 12, "power_cycle")
+    told = {
+        "name": "gpu-rack12-n01", "rack": "rack12", "unit": 4, "service_tag": "ABC1234", "profile": "xe9680",
+        "findings": [{**bad.to_dict(), "stage": "discover", "first_seen": "2026-01-01"}], "state": "planned", "stages": {},
+    }  # fmt: skip
+    html.write(overview(report.build("lab", [told], 1), []), tmp_path, "latest")
+    browser.screen(1280, 900)
+    browser.open(tmp_path / "latest.html")
+    lines = browser.ask("[...document.querySelectorAll('.whole > *')].map((word) => word.getClientRects().length)")
+    assert lines == [1, 1]
 
 
 def test_a_fleet_of_five_hundred_opens(browser, tmp_path):
