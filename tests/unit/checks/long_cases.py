@@ -185,6 +185,7 @@ DIAG: list[Row] = [
           lost("dcgm_diag", "in_use", "retry")),
     _diag("one that may be there", json.dumps({"processes": ["/usr/bin/mps"], "count": 1}), NOT_RUN,
           gpu_processes=["mps"]),
+    _diag("a job in a container", json.dumps({"memory": 70123}), lost("dcgm_diag", "in_use", "retry")),
     ("dcgm_diag", "jobs may run", {"nvidia_smi": smi()}, NOT_RUN, GPUS, {"gpu_processes": ["*"]}),
     _diag("no dcgmi", json.dumps({"problem": "no_tool", "said": "dcgmi: No such file or directory"}),
           lost("dcgm_diag", "no_tool")),

@@ -123,6 +123,24 @@ def test_with_a_process_on_a_gpu_it_is_not_run(tmp_path: Path, tools: Any) -> No
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("used", "limits", "ran"), [(1025, {}, False), (1024, {}, True), (1025, {"gpu_memory_used_mib": 2000}, True)]
+)
+def test_with_memory_in_use_it_is_not_run(
+    tmp_path: Path, tools: Any, used: int, limits: dict[str, float], ran: bool
+) -> None:
+    (tmp_path / "log").write_text(cases.smi({3: {"fb_memory_usage/used": f"{used} MiB"}}).text)
+    tools("nvidia-smi", f"cat {tmp_path}/log")
+    tools("dcgmi", f"touch {tmp_path}/ran")
+    source = dcgm_diag.reads(replace(GPUS, limits=limits), {})["diag"]
+    assert isinstance(source, Command)
+
+    said = conclude(run_command(source))
+
+    assert (tmp_path / "ran").exists() == ran
+    assert ran or said == [("unknown", "dcgm_diag.in_use", "retry")]
+
+
 def test_one_that_does_not_end_is_told_to_stop(tmp_path: Path, tools: Any) -> None:
     tools("nvidia-smi", "true")
     tools("dcgmi", f"trap 'touch {tmp_path}/told; exit 1' INT; sleep 30 & wait")

@@ -1,9 +1,9 @@
 """NVIDIA's diagnostic of every GPU, ``dcgmi diag``: what it computes, copies and remembers is compared and measured.
 
 It needs the GPUs for itself, minutes long: it is not run where jobs may run (``expect.gpu_processes`` with ``*``), nor
-while there is any process on a GPU. ``expect.dcgm_diag_level`` is NVIDIA's: 1 software alone, 2 memory and PCIe too, 3
-load, power and bandwidth too. A banner that says "Pass" is not believed: each test of each GPU counts, and so do
-warnings of tests that passed. Read: the JSON of DCGM 2.4 to 4.
+while there is any process on a GPU, or memory in use, as by one in a container. ``expect.dcgm_diag_level`` is NVIDIA's:
+1 software alone, 2 memory and PCIe too, 3 load, power and bandwidth too. A banner that says "Pass" is not believed: each
+test of each GPU counts, and so do warnings of tests that passed. Read: the JSON of DCGM 2.4 to 4.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..profile import Profile
 from .capture import TIMED_OUT, Command, Source
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .gpu import QUERY, expected, read_log
-from .gpu_running import wanted
+from .gpu_running import MEMORY_USED_MIB, wanted
 
 NAME = "dcgm_diag"
 DEFAULT_LEVEL = 2
@@ -27,11 +27,12 @@ SECONDS = {1: 300.0, 2: 900.0, 3: 3300.0}  # NVIDIA: seconds, two minutes, a qua
 _STOPPED = 124  # exit status of the reader: the diagnostic did not end in time
 _RESULTS_MAX, _NOTES_MAX, _WORDS_MAX = 20_000, 20, 300
 
-# Prints what dcgmi prints, and ends as it does; or {"problem", "said"}, or {"processes": [names]} and nothing was run.
+# Prints what dcgmi prints, and ends as it does; or {"problem", "said"}, {"processes": [names], "count"}, {"memory": MiB
+# of the fullest GPU}, and nothing was run.
 # dcgmi is told to stop before anything kills it: the tests run in its host engine, and would go on without it.
 _SCRIPT = r"""
 import json, re, signal, subprocess, sys
-level, limit = sys.argv[1], float(sys.argv[2])
+level, limit, most = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 def end(**said):
     print(json.dumps(said))
     sys.exit(0)
@@ -48,6 +49,9 @@ if asked.returncode:
 names = re.findall(rb"<process_name>([^<]{0,200})", asked.stdout)
 if names:
     end(processes=[name.decode("utf-8", "replace") for name in names[:20]], count=len(names))
+used = [int(mib) for mib in re.findall(rb"<fb_memory_usage>.{0,400}?<used>([0-9]{1,9}) MiB", asked.stdout, re.S)]
+if max(used + [0]) > most:
+    end(memory=max(used))
 try:
     tool = subprocess.Popen(["dcgmi", "diag", "-r", level, "-j"], stdin=subprocess.DEVNULL)
 except OSError as error:
@@ -123,8 +127,9 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
         return {}
     if wanted("", expect.get("gpu_processes")):  # a pattern for whatever runs: there may be a job
         return {"nvidia_smi": QUERY}
-    limit = SECONDS[level(expect)]
-    argv = (sys.executable or "python3", "-I", "-S", "-c", _SCRIPT, str(level(expect)), f"{limit:g}")
+    limit, most = SECONDS[level(expect)], profile.limit("gpu_memory_used_mib", MEMORY_USED_MIB)
+    words = (str(level(expect)), f"{limit:g}", f"{most:g}")
+    argv = (sys.executable or "python3", "-I", "-S", "-c", _SCRIPT, *words)
     return {"nvidia_smi": QUERY, "diag": Command(argv, limit + 100, 4 * 1024 * 1024, alone=True)}
 
 
@@ -249,11 +254,14 @@ def _refused(text: str, expect: Expect) -> List[Finding]:
     """What the reader said instead of running it; empty where it ran."""
     try:
         said = json.loads(text)
-        problem, processes = said.get("problem"), said.get("processes")
+        problem, processes, memory = said.get("problem"), said.get("processes"), said.get("memory")
     except (ValueError, AttributeError, RecursionError):
         return []
     if problem:
         return [unknown(NAME, "no_tool" if problem == "no_tool" else "failed", _text(said.get("said")))]
+    if isinstance(memory, int):
+        evidence = f"not run: {_text(memory)} MiB of a GPU are in use, by no process that is seen here"
+        return [unknown(NAME, "in_use", evidence, action="retry")]
     if not isinstance(processes, list):
         return []
     names = [_text(name) for name in processes[:20]]
@@ -328,5 +336,5 @@ def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
     return dict(slowest)
 
 
-NEEDS = ("gpus.count", "expect.dcgm_diag_level", "expect.gpu_processes")
+NEEDS = ("gpus.count", "limits.gpu_memory_used_mib", "expect.dcgm_diag_level", "expect.gpu_processes")
 CHECKS = [Check(NAME, "long", reads, judge, needs=NEEDS, values=values)]
