@@ -1,9 +1,9 @@
 """NVIDIA's diagnostic of every GPU, ``dcgmi diag``: what it computes, copies and remembers is compared and measured.
 
 It needs the GPUs for itself, minutes long: it is not run where jobs may run (``expect.gpu_processes`` with ``*``), nor
-while there is any process on a GPU, or memory in use, as by one in a container. ``expect.dcgm_diag_level`` is NVIDIA's:
-1 software alone, 2 memory and PCIe too, 3 load, power and bandwidth too. A banner that says "Pass" is not believed: each
-test of each GPU counts, and so do warnings of tests that passed. Read: the JSON of DCGM 2.4 to 4.
+while there is any process on a GPU, or memory in use, as by one in a container. ``expect.dcgm_diag_level`` is as NVIDIA
+counts: 1 software alone, 2 memory and PCIe too, 3 load, power and bandwidth too. A banner that says "Pass" is not
+believed: each test of each GPU counts, and so do warnings of tests that passed. Read: the JSON of DCGM 2.4 to 4.
 """
 
 from __future__ import annotations
