@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -35,7 +38,10 @@ class Chromium:
         options += ["--disable-background-networking", "--disable-component-update", "--remote-debugging-port=0"]
         self._log = (folder / "chromium.log").open("w")
         self._process = subprocess.Popen(
-            [program, *options, f"--user-data-dir={folder}", "about:blank"], stdout=self._log, stderr=self._log
+            [program, *options, f"--user-data-dir={folder}", "about:blank"],
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
         )
         self._loop = asyncio.new_event_loop()
         self._number, self._session = 0, ""
@@ -46,12 +52,13 @@ class Chromium:
             raise
 
     def close(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        """End it and all that it started, so that nothing writes into its folder any more."""
+        until = time.monotonic() + 5  # where nobody takes note of the dead they stay
+        with contextlib.suppress(ProcessLookupError):
+            while time.monotonic() < until:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.poll()  # takes note that it is gone
+                time.sleep(0.02)
         if client := getattr(self, "_client", None):
             self._loop.run_until_complete(client.close())
         self._loop.close()

@@ -71,6 +71,13 @@ def host_with_reason(data):
     return f"#h{number}", data["hosts"][number]
 
 
+def one_host(finding, **more):
+    """The story of a host that has this finding."""
+    held = [{**finding.to_dict(), "stage": "discover", "first_seen": "2026-01-01"}]
+    place = {"name": "n1", "rack": "r1", "unit": 4, "service_tag": "ABC1234", "profile": "xe9680"}
+    return {**place, "state": "quarantined", "stages": {}, "findings": held, **more}
+
+
 def test_it_opens_without_a_complaint_and_fetches_nothing(opened, page):
     asked = [what["request"]["url"] for method, what in opened.events if method == "Network.requestWillBeSent"]
     assert [url for url in asked if not url.startswith("data:")] == [page.as_uri()]
@@ -209,10 +216,7 @@ def test_without_scripts_reasons_still_show(browser, page, data):
 def test_what_hosts_say_does_not_run(browser, tmp_path):
     evil = "</script><script>window.ran=1</script><img src=x onerror=window.ran=1>\"' onfocus=window.ran=1 x='|"
     bad = Finding("x", "fail", evil, evil, evil, "replace")
-    told = {
-        "name": "n1", "rack": evil, "unit": 4, "service_tag": evil, "profile": evil, "state": "quarantined",
-        "findings": [{**bad.to_dict(), "stage": "smoke", "first_seen": "2026-01-01"}], "stages": {},
-    }  # fmt: skip
+    told = one_host(bad, rack=evil, service_tag=evil, profile=evil)
     html.write(overview(report.build(evil, [told], 1), []), tmp_path, "latest")
     for width in (1280, 360):
         browser.screen(width, 740, phone=width == 360)
@@ -227,10 +231,7 @@ def test_what_hosts_say_does_not_run(browser, tmp_path):
 
 def test_long_reasons_do_not_break_names_and_actions(browser, tmp_path):
     bad = Finding("x", "fail", "bmc.unreachable", "BMC 10.0.0.1", "connection refused and so on " * 12, "power_cycle")
-    told = {
-        "name": "gpu-rack12-n01", "rack": "rack12", "unit": 4, "service_tag": "ABC1234", "profile": "xe9680",
-        "findings": [{**bad.to_dict(), "stage": "discover", "first_seen": "2026-01-01"}], "state": "planned", "stages": {},
-    }  # fmt: skip
+    told = one_host(bad, name="gpu-rack12-n01", rack="rack12")
     html.write(overview(report.build("lab", [told], 1), []), tmp_path, "latest")
     browser.screen(1280, 900)
     browser.open(tmp_path / "latest.html")
