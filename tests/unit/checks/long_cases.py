@@ -187,7 +187,7 @@ DIAG: list[Row] = [
           gpu_processes=["mps"]),
     _diag("a job in a container", json.dumps({"memory": 70123}), lost("dcgm_diag", "in_use", "retry")),
     ("dcgm_diag", "jobs may run", {"nvidia_smi": smi()}, NOT_RUN, GPUS, {"gpu_processes": ["*"]}),
-    _diag("no dcgmi", json.dumps({"problem": "no_tool", "said": "dcgmi: No such file or directory"}),
+    _diag("no dcgmi", json.dumps({"problem": "no_tool", "said": "dcgmi: not found"}),
           lost("dcgm_diag", "no_tool")),
     _diag("no driver", json.dumps({"problem": "failed", "said": "nvidia-smi -q: exit status 9: "}),
           lost("dcgm_diag", "failed")),

@@ -37,7 +37,8 @@ def end(**said):
     print(json.dumps(said))
     sys.exit(0)
 def lost(tool, error):
-    end(problem="no_tool" if isinstance(error, FileNotFoundError) else "failed", said="%s: %s" % (tool, error))
+    missing = isinstance(error, FileNotFoundError)
+    end(problem="no_tool" if missing else "failed", said="%s: %s" % (tool, "not found" if missing else error))
 try:
     asked = subprocess.run(["nvidia-smi", "-q", "-x"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, timeout=60)
@@ -265,7 +266,7 @@ def _refused(text: str, expect: Expect) -> List[Finding]:
     if not isinstance(processes, list):
         return []
     names = [_text(name) for name in processes[:20]]
-    evidence = f"not run: on GPUs are {_text(said.get('count'))} processes, {', '.join(names[:5])}"
+    evidence = f"not run: processes on GPUs: {_text(said.get('count'))}, {', '.join(names[:5])}"
     if all(wanted(name, expect.get("gpu_processes")) for name in names):
         return [Finding(NAME, "warn", f"{NAME}.not_run", "", evidence)]
     return [unknown(NAME, "in_use", evidence, action="retry")]
