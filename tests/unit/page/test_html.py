@@ -268,3 +268,18 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "reports").write_text("in the way")
     with pytest.raises(FirstlightError, match=r"the page cannot be written to .*reports.*name another reports_dir"):
         html.write(data_of(story()), tmp_path / "reports", "latest")
+
+
+def test_hosts_that_were_in_no_run_are_named_and_their_number_is_bounded():
+    fleet = [f"n{number:03d}" for number in range(140)]
+    said = html.page(overview(report.build("lab", [story("n000")], 1, fleet=fleet), []))
+    assert "In no run yet: n001, n002" in said and "n100 and 39 more." in said
+    assert "In no run yet" not in html.page(data_of(story()))
+
+
+@pytest.mark.parametrize(("outcome", "said"), [("broken", ", which broke"), ("stopped", ", which was stopped")])
+def test_a_run_that_did_not_come_to_its_end_is_said(outcome, said):
+    run = {"playbook": "site.yml", "started": "2026-03-05T14:08:00.000+00:00"}
+    for end, there in ((outcome, True), ("done", False), (None, False)):
+        page = html.page(overview(report.build("lab", [story()], 1, run={**run, "outcome": end}), []))
+        assert (said in page) is there
