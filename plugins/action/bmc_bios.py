@@ -11,7 +11,7 @@ from firstlight.bmc.client import BmcClient
 from firstlight.bmc.control import Change, Say
 from firstlight.bmc_action import BmcAction, seconds_spec
 from firstlight.errors import InputError
-from firstlight.fleet_action import plain
+from firstlight.plainvalue import plain
 
 
 class ActionModule(BmcAction):

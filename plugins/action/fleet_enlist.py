@@ -11,12 +11,13 @@ from firstlight.bmc.control import many
 from firstlight.bmc.errors import BmcError
 from firstlight.errors import FirstlightError
 from firstlight.findings import Finding, blocking
-from firstlight.fleet_action import FleetAction, plain
+from firstlight.fleet_action import FleetAction
 from firstlight.maas.client import MaasClient
 from firstlight.maas.desired import PROFILE, RACK, describe, site_tag
 from firstlight.maas.enlist import Desired, EnlistOptions, delete, enlist, enlist_options
 from firstlight.maas.machines import Machine, label, status_name
 from firstlight.maas.retired import Known, retired, shown, to_delete
+from firstlight.plainvalue import plain
 
 NAMED = 20  # retired machines that are named on the screen
 

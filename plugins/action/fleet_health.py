@@ -8,7 +8,8 @@ from typing import Any
 
 from firstlight.checks import TIERS
 from firstlight.errors import InputError
-from firstlight.fleet_action import FleetAction, plain, reports_folder
+from firstlight.fleet_action import FleetAction, reports_folder
+from firstlight.plainvalue import plain
 
 
 class ActionModule(FleetAction):

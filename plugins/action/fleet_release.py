@@ -9,9 +9,10 @@ from firstlight.bmc.control import Change
 from firstlight.bmc_action import BmcAction
 from firstlight.errors import InputError
 from firstlight.findings import Finding
-from firstlight.fleet_action import plain, write_report
+from firstlight.fleet_action import write_report
 from firstlight.maas.release import ReleaseOptions, ReleaseResult, Releasing, release, release_options
 from firstlight.maas.release_steps import ERASES
+from firstlight.plainvalue import plain
 
 
 class ActionModule(BmcAction):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from firstlight import cohort
+from firstlight.checks.engine import bounded_values
 from firstlight.errors import FirstlightError, InputError
 from firstlight.findings import Finding
-from firstlight.fleet_action import FleetAction, plain
+from firstlight.fleet_action import FleetAction
 from firstlight.health.answers import Answer, held_over, read_answer, usable
 from firstlight.health.verdicts import STAGE as CHECKS_STAGE
 from firstlight.ledger.readings import VALUES
+from firstlight.plainvalue import plain
 from firstlight.rolefindings import FACT
 from firstlight.stages import admit
 
@@ -52,8 +54,8 @@ class ActionModule(FleetAction):
         before = self.ledger.remembered(answers)
         readings: dict[str, dict[str, Any]] = {}
         for name, answer in answers.items():
-            known = before.get(name, {}).get(VALUES)
-            stay = {check: known[check] for check in held_over(answer.ran) if check in known} if known else {}
+            known = bounded_values(before.get(name, {}).get(VALUES))
+            stay = {check: known[check] for check in held_over(answer.ran) if check in known}
             readings[name] = {**answer.memory, **({VALUES: {**stay, **answer.values}} if answer.values else {})}
         self.ledger.remember(readings)
 

@@ -9,8 +9,8 @@ from ansible.plugins.action import ActionBase
 
 from firstlight.errors import FirstlightError, InputError
 from firstlight.findings import shorten
-from firstlight.fleet_action import plain
 from firstlight.maas.hostkeys import BOOTSTRAP, KnownHosts, fingerprint, rotate
+from firstlight.plainvalue import plain
 
 
 class _HostSaidNo(FirstlightError):

@@ -9,7 +9,7 @@ from ansible.plugins.action import ActionBase
 
 from firstlight import rolefindings
 from firstlight.errors import InputError
-from firstlight.fleet_action import plain
+from firstlight.plainvalue import plain
 
 
 class ActionModule(ActionBase):

@@ -20,11 +20,12 @@ from ansible.template import Templar
 from firstlight import report
 from firstlight.errors import FirstlightError
 from firstlight.findings import Finding
-from firstlight.fleet_action import LEDGER, RUN_ID, ledger_of, open_ledger, plain, write_report
+from firstlight.fleet_action import LEDGER, RUN_ID, ledger_of, open_ledger, write_report
 from firstlight.health.answers import held_over
 from firstlight.health.verdicts import STAGE as CHECKS_STAGE
 from firstlight.ledger.claim import Claims
 from firstlight.ledger.store import STAGES, Ledger, ledger_file, ledger_url
+from firstlight.plainvalue import plain
 from firstlight.signals import PutOff
 from firstlight.sshreason import judge_unreachable
 

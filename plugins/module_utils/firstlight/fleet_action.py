@@ -27,6 +27,7 @@ from .maas.client import MaasClient
 from .maas.hostkeys import KnownHosts
 from .page import html
 from .page.overview import WEEKS, overview
+from .plainvalue import plain
 from .signals import PutOff
 from .sitefiles import PlannedHost
 from .stages import Admission, admit
@@ -34,17 +35,6 @@ from .stages import Admission, admit
 RUN_ID = "FIRSTLIGHT_RUN_ID"
 LEDGER = "FIRSTLIGHT_LEDGER"  # set by the callback plugin; a throw-away copy in check mode
 LATEST, CHECK_REPORT = "latest", "check"  # names of the report's files
-
-
-def plain(value: Any) -> Any:
-    """The same value without Ansible's wrappers: what libraries and databases expect."""
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if isinstance(value, str):
-        return str.__str__(value)
-    return value
 
 
 def reports_folder(variables: Mapping[str, Any]) -> Path:
