@@ -345,7 +345,7 @@ def main():
     except ValueError as error:
         module.fail_json(msg=str(error))
     try:
-        memory = earlier.read(params["earlier"])
+        memory = earlier.read(params["earlier"] or {})
     except ValueError as error:
         module.fail_json(msg=f"earlier: {error}")
     boot = earlier.boot_here()

@@ -175,6 +175,13 @@ def test_values_of_checks_that_did_not_run_stay(stage: Stage) -> None:
     assert stage.ledger.values()["a"]["values"] == {"gpu.driver": "580"}
 
 
+def test_values_that_were_damaged_in_the_ledger_are_replaced(stage: Stage) -> None:
+    for damaged in (["drive_read"], {"drive_read": 7}, "x"):
+        stage.ledger.remember({"a": {"values": damaged}})
+        stage.run({"a": answer(values={"disk_usage": {"disk.used": 5}})})
+        assert stage.ledger.values()["a"]["values"] == {"disk.used": 5}
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
