@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from .models import Host, Reading
@@ -17,37 +17,47 @@ from .models import Host, Reading
 VALUES = "values"  # by check what hosts are compared by; every other kind is a key of a memory (health/earlier.py)
 
 
-def write(session: Session, host: Host, readings: Mapping[str, Any], at: str) -> None:
-    """These kinds are so from now on; others stay."""
-    rows = {row.kind: row for row in session.scalars(select(Reading).filter_by(host_id=host.id))}
-    for kind, value in readings.items():
-        row = rows.get(kind)
-        if row is None:
-            row = Reading(host_id=host.id, kind=kind)
-            session.add(row)
-        row.value, row.at = json.dumps(value), at
+def write(session: Session, hosts: Mapping[int, Mapping[str, Any]], at: str) -> None:
+    """By host (its id) and kind what is so from now on; other kinds stay."""
+    query = select(Reading.id, Reading.host_id, Reading.kind)
+    there = {(host, kind): row for row, host, kind in session.execute(query)}
+    fresh, changed = [], []
+    for host, readings in hosts.items():
+        for kind, value in readings.items():
+            row = {"value": json.dumps(value), "at": at}
+            if (host, kind) in there:
+                changed.append({**row, "id": there[host, kind]})
+            else:
+                fresh.append({**row, "host_id": host, "kind": kind})
+    if fresh:
+        session.execute(insert(Reading), fresh)
+    if changed:
+        session.execute(update(Reading), changed)
 
 
 def of_hosts(session: Session, hosts: Iterable[Host]) -> dict[str, dict[str, Any]]:
     """By name all readings of these hosts by kind; one that somebody else damaged is left out."""
     names = {host.id: host.name for host in hosts}
     found: dict[str, dict[str, Any]] = {name: {} for name in names.values() if name}
-    for row in session.scalars(select(Reading).order_by(Reading.id)):
-        name, value = names.get(row.host_id), _value(row)
+    for host, kind, text in session.execute(select(Reading.host_id, Reading.kind, Reading.value)):
+        name = names.get(host)
+        value = _value(text) if name else None
         if name and value is not None:
-            found[name][row.kind] = value
+            found[name][kind] = value
     return found
 
 
 def values(session: Session) -> dict[str, dict[str, Any]]:
     """By name of every host that has some: its profile, and its values by their names."""
-    query = select(Host, Reading).where(Reading.host_id == Host.id, Reading.kind == VALUES, Host.name.is_not(None))
+    query = select(Host.name, Host.profile, Reading.value).where(
+        Reading.host_id == Host.id, Reading.kind == VALUES, Host.name.is_not(None)
+    )
     found = {}
-    for host, row in session.execute(query):
-        by_check = _value(row)
+    for name, profile, text in session.execute(query):
+        by_check = _value(text)
         if isinstance(by_check, dict):
             flat = {name: value for told in by_check.values() if isinstance(told, dict) for name, value in told.items()}
-            found[str(host.name)] = {"profile": host.profile, "values": flat}
+            found[str(name)] = {"profile": profile, "values": flat}
     return found
 
 
@@ -55,8 +65,8 @@ def forget(session: Session, host: Host) -> None:
     session.execute(delete(Reading).where(Reading.host_id == host.id))
 
 
-def _value(row: Reading) -> Any:
+def _value(text: str) -> Any:
     try:
-        return json.loads(row.value)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None

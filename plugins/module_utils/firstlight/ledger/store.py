@@ -293,8 +293,7 @@ class Ledger:
         """By host and kind what its checks read, ready for JSON; kinds that are not named stay as they are."""
         at = now()
         with self._transaction() as session:
-            for host in self._hosts(session, hosts):
-                readings.write(session, host, hosts[str(host.name)], at)
+            readings.write(session, {host.id: hosts[str(host.name)] for host in self._hosts(session, hosts)}, at)
 
     def remembered(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         """By name and kind what was remembered of these hosts."""
