@@ -17,7 +17,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.callback import CallbackBase
 from ansible.template import Templar
 
-from firstlight import report
+from firstlight import report, rolefindings
 from firstlight.errors import FirstlightError
 from firstlight.findings import Finding
 from firstlight.fleet_action import LEDGER, RUN_ID, ledger_of, open_ledger, write_report
@@ -73,6 +73,7 @@ class CallbackModule(CallbackBase):
         self.releases = False  # a release is going on
         self.pid = os.getpid()
         self.signals = PutOff()
+        self.collects: Any = None  # the variables, in a play whose roles hand over their findings
 
     # -- what Ansible tells ---------------------------------------------------------------------------------------
 
@@ -84,6 +85,7 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_play_start(self, play: Any) -> None:
         self.signals.check()
         self.stage = play.vars.get("stage")
+        self.collects = play.get_variable_manager() if play.vars.get(rolefindings.COLLECTED) else None
         if self.stage and self.ledger is None and not self.broken:
             try:
                 with self.signals:
@@ -112,16 +114,16 @@ class CallbackModule(CallbackBase):
         known = result._result.get("findings") if task.action in JUDGING else None
         if known:
             finding = Finding.from_dict(known[0])
-            self._failed(result._host.get_name(), finding.symptom, finding.evidence, finding.action, finding.locator)
+            self._failed(result._host, finding.symptom, finding.evidence, finding.action, finding.locator)
             return
         evidence = f"{task.get_name().strip()}: {said}"
-        self._failed(result._host.get_name(), f"{self.stage}.task_failed", evidence, "retry")
+        self._failed(result._host, f"{self.stage}.task_failed", evidence, "retry")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         if self.ledger is not None:
             reason = judge_unreachable(str(result._result.get("msg", "no message")))
             where = f"SSH at {plain(result._host.vars.get('ansible_host') or result._host.get_name())}"
-            self._failed(result._host.get_name(), reason.symptom, reason.evidence, reason.action, where)
+            self._failed(result._host, reason.symptom, reason.evidence, reason.action, where)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self.releases = False
@@ -192,7 +194,8 @@ class CallbackModule(CallbackBase):
             Ledger(real, create=False).copy_to(Ledger(url))
         os.environ[LEDGER] = url
 
-    def _failed(self, host: str, symptom: str, evidence: str, action: str, locator: str = "") -> None:
+    def _failed(self, of: Any, symptom: str, evidence: str, action: str, locator: str = "") -> None:
+        host = of.get_name()
         if self.ledger is not None and self.stage and host in self.variables["groups"]["fleet"]:
             finding = Finding(self.stage, "fail", symptom, locator, evidence, action)
             try:
@@ -201,11 +204,18 @@ class CallbackModule(CallbackBase):
                     if self.stage in STAGES and self.ledger.begun(self.stage, [host], ended=True):
                         # what only the long checks look at holds on, though this time nothing was looked at
                         keep = held_over() if self.stage == CHECKS_STAGE else ()
-                        self.ledger.end_stage(self.stage, host, [finding], keep=keep)
+                        self.ledger.end_stage(self.stage, host, [finding, *self._found(of)], keep=keep)
                     else:
                         self.unrecorded = True
             except FirstlightError as error:
                 self._display.warning(str(error))
+
+    def _found(self, host: Any) -> list[Finding]:
+        """What roles had found of the host before a task failed: it leaves with all of it."""
+        if self.collects is None:
+            return []
+        facts = plain(self.collects.get_vars(host=host).get("ansible_facts") or {})
+        return rolefindings.readable(facts.get(rolefindings.FACT))
 
     def _broke(self, why: str) -> None:
         if not self.broken:

@@ -14,7 +14,7 @@ from .findings import Finding, blocking, shorten
 FACT = "firstlight_findings"
 REBOOT = "reboot_needed"
 COLLECTED = "findings_collected"  # a play's variable: its close reads the fact
-OF_A_ROLE_MAX = 100
+OF_A_ROLE_MAX, OF_A_HOST_MAX = 100, 500
 SHOWN_MAX = 5
 
 
@@ -26,6 +26,17 @@ def read(role: str, rows: Any) -> list[Finding]:
         return [Finding.from_dict(row) for row in rows]
     except (TypeError, KeyError, ValueError) as error:
         raise InputError(f"role_findings: a finding of {role} is not readable: {error}") from None
+
+
+def readable(fact: Any) -> list[Finding]:
+    """Those rows of the fact that are findings; a host's own facts may have put anything there."""
+    found = []
+    for row in fact[:OF_A_HOST_MAX] if isinstance(fact, list) else ():
+        try:
+            found.append(Finding.from_dict(row))
+        except (TypeError, KeyError, ValueError):
+            continue
+    return found
 
 
 def add(known: Any, role: str, findings: Iterable[Finding]) -> list[dict[str, str]]:
