@@ -70,9 +70,8 @@ def test_outside_a_block_nothing_is_put_off() -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def interrupted_in_a_collection(before: Any) -> None:
+def interrupted_in_a_collection() -> None:
     """Ctrl-C while Python collects garbage: what the handler raises there goes nowhere."""
-    signal.signal(signal.SIGINT, before)
 
     class Thing:
         pass
@@ -87,11 +86,14 @@ def test_an_interrupt_that_python_throws_away_is_raised_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
-    before = signal.getsignal(signal.SIGINT)
     put_off = PutOff()
     put_off.check()
     put_off.keep_what_is_lost()
-    interrupted_in_a_collection(before)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        interrupted_in_a_collection()
+    finally:
+        signal.signal(signal.SIGINT, before)
     with pytest.raises(KeyboardInterrupt):
         put_off.check()
     put_off.check()  # once

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -141,12 +142,17 @@ def test_with_memory_in_use_it_is_not_run(
     assert ran or said == [("unknown", "dcgm_diag.in_use", "retry")]
 
 
-def test_one_that_does_not_end_is_told_to_stop(tmp_path: Path, tools: Any) -> None:
+@pytest.mark.parametrize("heard", [signal.SIG_DFL, signal.SIG_IGN])  # the latter is what a shell's & leaves
+def test_one_that_does_not_end_is_told_to_stop(tmp_path: Path, tools: Any, heard: Any) -> None:
     tools("nvidia-smi", "true")
     tools("dcgmi", f"trap 'touch {tmp_path}/told; exit 1' INT; sleep 30 & wait")
     started = time.monotonic()
 
-    output = asked(None, ("float(sys.argv[2])", "0.5"))
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        output = asked(None, ("float(sys.argv[2])", "0.5"))
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     assert (output.problem, output.code) == ("", 124)
     assert (tmp_path / "told").exists()

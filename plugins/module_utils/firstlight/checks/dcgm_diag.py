@@ -53,6 +53,8 @@ if names:
 used = [int(mib) for mib in re.findall(rb"<fb_memory_usage>.{0,400}?<used>([0-9]{1,9}) MiB", asked.stdout, re.S)]
 if max(used + [0]) > most:
     end(memory=max(used))
+# a tool started in the background, as by a timer's script, would not hear it
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 try:
     tool = subprocess.Popen(["dcgmi", "diag", "-r", level, "-j"], stdin=subprocess.DEVNULL)
 except OSError as error:
