@@ -172,6 +172,8 @@ class CallbackModule(CallbackBase):
             self.claims = Claims(file)
             self.claims.take(self.judged)
         self.ledger = open_ledger(self.variables)
+        if self.ledger.notice:
+            self._display.display(self.ledger.notice)
         os.environ[RUN_ID] = str(self.ledger.start_run(self.playbook))
         atexit.register(self._stopped)
         before = signal.getsignal(signal.SIGTERM)

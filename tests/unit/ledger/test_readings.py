@@ -71,15 +71,8 @@ def test_a_damaged_reading_is_left_out(ledger, tmp_path):
     assert ledger.values() == {"n2": {"profile": "xe9680", "values": {}}}
 
 
-def test_a_ledger_of_before_gets_the_table_and_is_copied_without_it(ledger, tmp_path):
-    url = ledger_url("ledger.sqlite", tmp_path)
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
-        db.execute("DROP TABLE reading")
-    copy = Ledger(ledger_url("copy.sqlite", tmp_path))
-    Ledger(url, create=False).copy_to(copy)
-    assert copy.remembered(["n1"]) == {"n1": {}}
-
-    again = Ledger(url)
+def test_a_copy_has_the_readings_and_is_apart(ledger, tmp_path):
+    again = Ledger(ledger_url("ledger.sqlite", tmp_path))
     again.remember({"n1": COUNTERS})
 
     other = Ledger(ledger_url("other.sqlite", tmp_path))

@@ -233,13 +233,6 @@ def test_two_processes_write_side_by_side(ledger, tmp_path):
         assert db.execute("select count(*) from stage_run").fetchone() == (40,)
 
 
-def test_a_ledger_of_another_release_is_refused_before_anything_is_done(ledger, tmp_path):
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
-        db.execute("ALTER TABLE run DROP COLUMN message")
-    with pytest.raises(FirstlightError, match="made by another release of Firstlight: table run has no column message"):
-        Ledger(ledger_url("ledger.sqlite", tmp_path))
-
-
 def test_a_database_that_fails_later_is_one_line(ledger, tmp_path):
     with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
         db.execute("DROP TABLE stage_run")

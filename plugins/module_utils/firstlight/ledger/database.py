@@ -1,4 +1,4 @@
-"""The database below the ledger: how it is opened, whether it is ours, how its errors and addresses are told."""
+"""The database below the ledger: how it is opened, how writers wait for one another, how errors and URLs are told."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy.exc import ArgumentError
 
-from ..errors import FirstlightError
 from ..findings import shorten
-from .models import Base
 
 
 def connect_args(url: str) -> dict[str, Any]:
@@ -23,19 +21,10 @@ def sqlite_settings(connection: Any, _record: Any) -> None:
     cursor.close()
 
 
-def refuse_other_schema(engine: sqlalchemy.Engine, name: str) -> None:
-    """A table that lacks a column was made by another release; found out before anything is done."""
-    inspector = sqlalchemy.inspect(engine)
-    there = set(inspector.get_table_names())
-    for table in Base.metadata.sorted_tables:
-        if table.name not in there:
-            continue
-        lacking = {c.name for c in table.columns} - {c["name"] for c in inspector.get_columns(table.name)}
-        if lacking:
-            raise FirstlightError(
-                f"ledger {name} was made by another release of Firstlight: table {table.name} has no column "
-                f"{min(lacking)}; use that release, or move the ledger away to begin a new one"
-            )
+def lock_for_writing(connection: sqlalchemy.Connection) -> None:
+    """Others that would write wait until this transaction ends; else two would read before either of them writes."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def reason(error: Exception) -> str:

@@ -1,8 +1,11 @@
-"""The ledger's tables. Times are UTC and ISO 8601 text, so that SQLite and people read them alike."""
+"""The ledger's tables; a change of one needs a revision in migrations/.
+
+Times are UTC and ISO 8601 text, so that SQLite and people read them alike.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import Float, ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -47,7 +50,7 @@ class StageRun(Base):
     stage: Mapped[str] = mapped_column(String(16))
     started: Mapped[str] = mapped_column(String(32))
     ended: Mapped[str | None] = mapped_column(String(32))
-    seconds: Mapped[float | None]
+    seconds: Mapped[float | None] = mapped_column(Float)
     result: Mapped[str | None] = mapped_column(String(16))
     __table_args__ = (Index("stage_run_host", "host_id", "stage"),)
 

@@ -20,8 +20,9 @@ from ..errors import FirstlightError, InputError
 from ..findings import Finding, blocking
 from ..sitefiles import PlannedHost
 from . import readings
-from .database import connect_args, reason, refuse_other_schema, shown, sqlite_settings
+from .database import connect_args, lock_for_writing, reason, shown, sqlite_settings
 from .models import Base, Deed, FindingRow, Host, Run, StageRun, StateChange
+from .schema import bring_up, too_old
 
 STATES = (
     "planned",
@@ -75,12 +76,15 @@ def ledger_url(text: str, base: Path | None = None) -> str:
 class Ledger:
     """Every method is one transaction, safe among several processes and against a kill.
 
-    create: make what is not there; without it nothing is written by opening (for readers, and in check mode).
-    FirstlightError, in one line, when the database cannot be used.
+    create: make what is not there, and bring a ledger of an older release up to this one; ``notice`` then is a line
+    about it. Without it nothing is written by opening (for readers, and in check mode), and of a ledger of an older
+    release nothing is read but the states. FirstlightError, in one line, when the database cannot be used.
     """
 
     def __init__(self, url: str, run_id: int | None = None, *, create: bool = True) -> None:
         self.run_id = run_id
+        self.notice = ""
+        self._too_old = ""
         self._name = shown(url)
         try:
             # no pool: plugins fork, and a connection must not be shared across a fork
@@ -96,21 +100,22 @@ class Ledger:
                     Path(self._engine.url.database).parent.mkdir(parents=True, exist_ok=True)
                 if self._sqlite:
                     event.listen(self._engine, "connect", sqlite_settings)
-                Base.metadata.create_all(self._engine)
-            refuse_other_schema(self._engine, self._name)
+                self.notice = bring_up(self._engine, self._name)
+            else:
+                self._too_old = too_old(self._engine, self._name)
         except (DBAPIError, OSError) as error:
             raise FirstlightError(f"ledger {self._name} cannot be opened: {reason(error)}") from None
 
     @contextmanager
     def _transaction(self) -> Iterator[Session]:
         with self._reading() as session:
-            if self._sqlite:
-                # else two processes would both read before either of them writes
-                session.execute(sqlalchemy.text("BEGIN IMMEDIATE"))
+            lock_for_writing(session.connection())
             yield session
 
     @contextmanager
-    def _reading(self) -> Iterator[Session]:
+    def _reading(self, *, old_too: bool = False) -> Iterator[Session]:
+        if self._too_old and not old_too:
+            raise FirstlightError(self._too_old)
         try:
             with Session(self._engine) as session, session.begin():
                 yield session
@@ -151,8 +156,8 @@ class Ledger:
             session.add(host)
 
     def states(self) -> dict[str, str]:
-        """State of every host by name."""
-        with self._reading() as session:
+        """State of every host by name. Of a ledger of any release: a run's inventory is read before it is upgraded."""
+        with self._reading(old_too=True) as session:
             rows = session.execute(select(Host.name, Host.state).where(Host.name.is_not(None)))
             return {name: state for name, state in rows if name is not None}
 
