@@ -33,6 +33,11 @@ def test_plan_names_what_differs() -> None:
     assert plan({"Cores": "48"}, bios()).after == {"Cores": 48}
 
 
+@pytest.mark.parametrize("odd", ["\u00b2", "--5", "9" * 5000])  # like a number, and none that could be sent
+def test_plan_leaves_what_is_no_number_as_it_is(odd: str) -> None:
+    assert plan({"Cores": odd}, bios()).after == {"Cores": odd}
+
+
 def test_plan_refuses_what_cannot_be() -> None:
     found = plan({"Nothing": "1", "Turbo": False, "Boot": ["x"]}, bios())
     assert set(found.wrong) == {"Nothing", "Turbo", "Boot"}

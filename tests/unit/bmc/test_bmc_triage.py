@@ -306,7 +306,14 @@ def test_firmware_floors(profile: Profile) -> None:
 
 @pytest.mark.parametrize(
     ("older", "newer"),
-    [("2.9", "2.10"), ("2.5.4", "2.5.4.1"), ("00.1A.53", "00.1B.01"), ("7.10.50.00", "7.10.50.10"), ("1.8.2", "2.0")],
+    [
+        ("2.9", "2.10"),
+        ("2.5.4", "2.5.4.1"),
+        ("00.1A.53", "00.1B.01"),
+        ("7.10.50.00", "7.10.50.10"),
+        ("1.8.2", "2.0"),
+        ("7.1", "7.\u00b2"),
+    ],
 )
 def test_versions_compare_by_number(older: str, newer: str) -> None:
     assert version_key(older) < version_key(newer)

@@ -251,8 +251,9 @@ def test_http_nobody_there(tmp_path: Path) -> None:
     assert http_get(Get(str(tmp_path / "none"), "/")).problem == "refused"
 
 
-def test_http_another_protocol(serve) -> None:
-    address, _ = serve(b"SSH-2.0-OpenSSH_9.2\r\n")
+@pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.0 \xb200 OK\r\n\r\n"])  # a digit, no number
+def test_http_another_protocol(serve, said: bytes) -> None:
+    address, _ = serve(said)
 
     assert http_get(Get(address, "/")).problem == "failed"
 

@@ -6,6 +6,7 @@ more can be set. Jobs and values of somebody else are told, never deleted and ne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -250,9 +251,12 @@ def _same(one: Any, other: Any) -> bool:
     return one == other or str(one) == str(other)
 
 
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
 def _as(now: Any, value: Any) -> Any:
     """The wanted value in the type that the BIOS has it in."""
-    if isinstance(now, int) and not isinstance(now, bool) and isinstance(value, str) and value.lstrip("-").isdigit():
+    if isinstance(now, int) and not isinstance(now, bool) and isinstance(value, str) and _WHOLE.fullmatch(value):
         return int(value)
     return str(value) if isinstance(now, str) and not isinstance(value, str) else value
 

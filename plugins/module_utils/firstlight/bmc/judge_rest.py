@@ -155,7 +155,7 @@ def firmware(hardware: Hardware, profile: Profile) -> list[Finding]:
 def version_key(version: str) -> list[tuple[int, int, str]]:
     """For comparing versions such as 7.10.50.00 or 00.1B.53; a part that is no number sorts after numbers."""
     pieces = [p for p in re.split(r"[.\-_ ]", version.strip()) if p]
-    key = [(0, int(p), "") if p.isdigit() and len(p) < 19 else (1, 0, p.upper()) for p in pieces]
+    key = [(0, int(p), "") if p.isdecimal() and len(p) < 19 else (1, 0, p.upper()) for p in pieces]
     while key and key[-1] == (0, 0, ""):  # 2.5 is 2.5.0
         key.pop()
     return key

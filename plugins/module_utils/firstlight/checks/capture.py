@@ -246,7 +246,7 @@ def http_get(get: Get) -> Output:
     head, _, body = bytes(data).partition(b"\r\n\r\n")
     words = head.split(b"\r\n")[0].decode("latin-1").split()
     seconds = time.monotonic() - started
-    if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdigit():
+    if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdecimal():
         return Output(errors="the answer is not HTTP", problem=FAILED, seconds=seconds)
     text = body.decode("utf-8", "replace")
     return Output(text, "", int(words[1][:3]), "", len(data) >= get.max_bytes, seconds)

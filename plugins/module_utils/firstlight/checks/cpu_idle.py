@@ -102,7 +102,7 @@ def _no_states(kind: str, driver: str) -> List[Finding]:
 
 def _number(value: Any) -> Optional[int]:
     text = str(value)
-    return int(text) if text.isdigit() and len(text) < 12 else None
+    return int(text) if text.isdecimal() and len(text) < 12 else None
 
 
 CHECKS = [Check(NAME, "quick", reads, judge, needs=("limits.cpu_idle_microseconds",))]

@@ -134,7 +134,7 @@ def parse_kernels(listed: str, running: str) -> Kernels:
         elif build:
             found.headers.append(build.group(1))
     found.installed.sort(
-        key=lambda name: [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"(\d+)", name)]
+        key=lambda name: [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d+)", name)]
     )
     return found
 

@@ -64,7 +64,7 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
     keys = ("hugepages", "transparent_hugepages", "numa_balancing", "swap", "sysctl", "limits")
     if not any(profile.tuning.get(key) for key in keys) and not asked(expect, NAME):
         return {}
-    pages = [_pages_path(size) for size in profile.tuning.get("hugepages") or {} if str(size).isdigit()]
+    pages = [_pages_path(size) for size in profile.tuning.get("hugepages") or {} if str(size).isdecimal()]
     values = [sysctl_path(key) for key in wanted_sysctl(profile)]
     return {
         "values": read_files(THP, SWAPS, *pages, *values),

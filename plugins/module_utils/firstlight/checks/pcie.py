@@ -143,7 +143,7 @@ def _device(address: str, kind: str, row: Mapping[str, Any]) -> Device:
 
 
 def _width(text: str) -> Optional[int]:
-    return int(text) if text.isdigit() and len(text) < 4 and int(text) in _WIDTHS else None
+    return int(text) if text.isdecimal() and len(text) < 4 and int(text) in _WIDTHS else None
 
 
 def generation(text: str) -> Optional[int]:

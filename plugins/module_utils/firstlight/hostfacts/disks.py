@@ -58,7 +58,7 @@ class Blocks:
 
 def natural(text: str) -> List[Tuple[int, Any]]:
     """A key that sorts sda2 before sda10."""
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", text) if part]
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", text) if part]
 
 
 def _reach(name: str, edges: Mapping[str, Sequence[str]]) -> List[str]:
