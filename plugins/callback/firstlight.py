@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ class CallbackModule(CallbackBase):
         task = result._task
         if ignore_errors or self.ledger is None or _has_rescue(task):
             return
-        said = str(result._result.get("msg") or result._result.get("stderr") or "no message")
+        said = _said(result._result)
         if task.action.startswith("fleet_"):
             self._broke(f"{self.stage}: {said}")
             return
@@ -269,6 +270,26 @@ class CallbackModule(CallbackBase):
     def _exit(self, status: int) -> None:
         """Ansible offers no other way to set its exit status: at its last event, or at the first for a wrong start."""
         sys.exit(status)
+
+
+def _said(result: Mapping[str, Any]) -> str:
+    """Why a task failed: of a loop what its first failed item says, of a command what it printed last."""
+    items = result.get("results")
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, Mapping) and item.get("failed"):
+            named = item.get("item")
+            return f"{named}: {_why(item)}" if isinstance(named, str) else _why(item)
+    return _why(result)
+
+
+def _why(result: Mapping[str, Any]) -> str:
+    message = str(result.get("msg") or "")
+    if message in ("", "non-zero return code"):
+        printed = (str(result.get(name) or "").strip() for name in ("stderr", "stdout"))
+        last = next((text.splitlines()[-1] for text in printed if text), "")
+        code = f"exit status {result['rc']}" if message and "rc" in result else message
+        message = ": ".join(part for part in (code, last) if part)
+    return message or "no message"
 
 
 def _one_line(error: BaseException) -> str:

@@ -33,11 +33,11 @@ def callback(tmp_path: Path) -> Any:
     return made
 
 
-def failed(callback: Any) -> list[str]:
+def failed(callback: Any, **result: Any) -> list[str]:
     """The symptoms that the ledger holds after a task of a role failed."""
     task = SimpleNamespace(action="ansible.builtin.command", get_name=lambda: "role : Do it", _parent=None)
     host = SimpleNamespace(get_name=lambda: "h", vars={})
-    callback.v2_runner_on_failed(SimpleNamespace(_task=task, _host=host, _result={"msg": "it broke"}))
+    callback.v2_runner_on_failed(SimpleNamespace(_task=task, _host=host, _result=result or {"msg": "it broke"}))
     return [finding["symptom"] for finding in callback.ledger.story(["h"])[0]["findings"]]
 
 
@@ -58,3 +58,32 @@ def test_whatever_stands_in_the_fact(callback: Any, fact: Any) -> None:
 
 def test_in_a_play_without_roles_there_is_nothing_more(callback: Any) -> None:
     assert failed(callback) == ["configure.task_failed"]
+
+
+COMMAND = {
+    "failed": True,
+    "msg": "non-zero return code",
+    "rc": 3,
+    "stdout": "Reading\n",
+    "stderr": "warned\nE: no space\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (COMMAND, "exit status 3: E: no space"),
+        ({**COMMAND, "stderr": ""}, "exit status 3: Reading"),
+        ({**COMMAND, "stderr": "", "stdout": ""}, "exit status 3"),
+        ({"msg": "no such package", "stderr": "more"}, "no such package"),
+        ({"msg": "One or more items failed", "results": [{"item": "a"}, {**COMMAND, "item": "b"}]},
+         "b: exit status 3: E: no space"),
+        ({"msg": "One or more items failed", "results": [{**COMMAND, "msg": "full", "item": {"name": "x"}}]}, "full"),
+        ({"msg": "it broke", "results": 5}, "it broke"),
+        ({"msg": "it broke", "results": [None, 7, "x"]}, "it broke"),
+        ({"censored": "hidden"}, "no message"),
+    ],
+)  # fmt: skip
+def test_the_evidence_says_why_a_task_failed(callback: Any, result: dict[str, Any], said: str) -> None:
+    failed(callback, **result)
+    assert callback.ledger.story(["h"])[0]["findings"][0]["evidence"] == f"role : Do it: {said}"
