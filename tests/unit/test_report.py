@@ -221,6 +221,11 @@ def test_all_in_one_rack_names_the_rack():
     assert (entry["racks"], entry["says"].split(";")[0]) == (["b"], "all of them in rack b")
 
 
+def test_the_only_rack_is_not_the_cause():
+    [entry] = common(with_clock(fleet(*"bbbb"), {0, 1, 3}))
+    assert entry["says"].startswith("probably not the hosts, but what they share: network")
+
+
 def test_a_rack_is_common_though_it_is_a_small_part_of_the_fleet():
     stories = fleet(*"a" * 100, *"bbbb", *"cccccc", *"dddd")
     [entry] = common(with_clock(stories, {0, 1, 2, 3, 100, 101, 103, 104, 105, 106, 110, 111}))

@@ -151,7 +151,8 @@ def _common(
         where = f"most hosts of {_racks(racks)} have it"
     else:
         racks = {host["rack"] for host in have}
-        where = f"all of them in {_racks(racks)}" if len(racks) == 1 else ""
+        alone = len(racks) == 1 and any(host["rack"] not in racks for host in came)
+        where = f"all of them in {_racks(racks)}" if alone else ""
     known = [Finding.from_dict(reasons[host["name"]]) for host in have]
     check, symptom, task = what
     return [
