@@ -128,6 +128,13 @@ def test_a_proof_hands_over_findings(role):
         assert [task["name"] for task in proof if "ansible.builtin.assert" in task] == []
 
 
+def test_a_check_that_the_site_switched_off_is_off_in_the_role_s_proof_too(role):
+    for _, task in tasks(role):
+        for check in task.get("host_check", {}).get("checks", []):
+            wanted = f"{{{{ host_check_skip | default([]) | selectattr('check', 'equalto', '{check}') }}}}"
+            assert task["host_check"].get("skip") == wanted, task["name"]
+
+
 def test_lists_of_a_role_s_own_repositories_are_fetched_by_what_they_are_of(role):
     """A run that was stopped after it wrote a repository has young lists, and none of that one."""
     written = [Path(task[key]["dest"]) for _, task in tasks(role) for key in task if key.endswith(".template")]
