@@ -239,6 +239,11 @@ SYSTEM_CASES: list[Row] = [
     _system("many are off", [("fail", "cpu.offline", "64 of 128 CPUs", "reboot")], system_files("0-63")),
     _system("SMT is off", WHOLE, system_files("0-63", smt="off")),
     _system("SMT is off for good", WHOLE, system_files("0-63", smt="forceoff")),
+    _system(
+        "SMT is off, and cores are too",
+        [("fail", "cpu.offline", "8 of 64 CPUs", "reboot")],
+        system_files("0-55", smt="off"),
+    ),
     _system("a kernel without that switch", WHOLE, system_files(smt="")),
     _system(
         "off, without that switch", [("fail", "cpu.offline", "", "reboot")], system_files("0-63", smt="notsupported")

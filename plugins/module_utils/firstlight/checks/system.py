@@ -51,10 +51,13 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     if machine.problem or not machine.text.strip():
         return not_known(NAME, machine, "systemd-detect-virt")
     off = sorted(present - online)
-    if off and machine.text.strip() == "none" and files.get(_SMT) not in ("off", "forceoff"):
+    smt_off = files.get(_SMT) in ("off", "forceoff")
+    least = len(present) // 2 if smt_off else len(present)  # of two siblings SMT's switch leaves one
+    if len(online) < least and machine.text.strip() == "none":
         more = f" and {len(off) - _NAMED} more" if len(off) > _NAMED else ""
         evidence = f"off: {', '.join(map(str, off[:_NAMED]))}{more}; SMT {files.get(_SMT) or 'not told'}"
-        return [Finding(NAME, "fail", "cpu.offline", f"{len(off)} of {len(present)} CPUs", evidence, "reboot")]
+        locator = f"{least - len(online)} of {least} CPUs"
+        return [Finding(NAME, "fail", "cpu.offline", locator, evidence, "reboot")]
     named = _named(files)
     return ok(NAME, ", ".join([*(str(named[key]) for key in _TOLD if key in named), f"{len(online)} CPUs"]))
 
