@@ -27,6 +27,14 @@ def lock_for_writing(connection: sqlalchemy.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
+def begin_snapshot(connection: sqlalchemy.Connection) -> None:
+    """All that is read in the transaction that begins now is as of one moment."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN")  # which Python leaves out before it reads
+    else:
+        connection.execution_options(isolation_level="REPEATABLE READ")
+
+
 def reason(error: Exception) -> str:
     """The database's own words, on one line; an SQLAlchemy error also holds the statement and its values."""
     return shorten(str(getattr(error, "orig", None) or getattr(error, "strerror", None) or error), 200)

@@ -20,7 +20,7 @@ from ..errors import FirstlightError, InputError
 from ..findings import Finding, blocking
 from ..sitefiles import PlannedHost
 from . import readings
-from .database import connect_args, lock_for_writing, reason, shown, sqlite_settings
+from .database import begin_snapshot, connect_args, lock_for_writing, reason, shown, sqlite_settings
 from .models import Base, Deed, FindingRow, Host, Run, StageRun, StateChange
 from .schema import bring_up, too_old
 
@@ -119,6 +119,18 @@ class Ledger:
         try:
             with Session(self._engine) as session, session.begin():
                 yield session
+        except DBAPIError as error:
+            raise FirstlightError(f"ledger {self._name} cannot be used: {reason(error)}") from None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlalchemy.Connection]:
+        """A connection that reads all tables as of one moment, whatever others write meanwhile."""
+        if self._too_old:
+            raise FirstlightError(self._too_old)
+        try:
+            with self._engine.connect() as connection:
+                begin_snapshot(connection)
+                yield connection
         except DBAPIError as error:
             raise FirstlightError(f"ledger {self._name} cannot be used: {reason(error)}") from None
 
@@ -314,7 +326,7 @@ class Ledger:
 
     def copy_to(self, other: Ledger) -> None:
         """Copy everything into an empty ledger: a check run works on such a copy and throws it away."""
-        with self._reading() as here, other._engine.begin() as there:
+        with self.snapshot() as here, other._engine.begin() as there:
             exist = set(sqlalchemy.inspect(self._engine).get_table_names())
             for table in Base.metadata.sorted_tables:
                 if table.name not in exist:
