@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -304,3 +307,41 @@ def test_the_engine_is_not_ended_while_another_lab_waits_for_its_servers() -> No
         assert podman("network", "exists", network).returncode == 0
     finally:
         podman("network", "rm", "-f", network)
+
+
+def test_one_that_waited_to_end_an_engine_does_not_forget_the_next(tmp_path: Path) -> None:
+    """Else its holder goes on without anyone who knows of it, and whoever enters waits for ever."""
+    folder, script = tmp_path / "engine", str(PROJECT / "scripts" / "container-engine")
+    environment = {**os.environ, "FIRSTLIGHT_CACHE": str(tmp_path), "FIRSTLIGHT_ENGINE_MODE": "private"}
+
+    def engine(*words: str) -> str:
+        done = subprocess.run(
+            [script, *words], env=environment, capture_output=True, text=True, timeout=120, check=True
+        )
+        return done.stdout.strip()
+
+    def holder() -> int:
+        return int((folder / "holder.pid").read_text())
+
+    holders = []
+    try:
+        engine("up")
+        holders.append(holder())
+        with (folder / "use.lock").open("w") as inside:
+            fcntl.flock(inside, fcntl.LOCK_SH)
+            ending = subprocess.Popen([script, "down", "--if-unused"], env=environment)
+            time.sleep(1)  # it waits for the lock, two seconds at most
+            os.kill(holders[0], signal.SIGKILL)
+            engine("up")
+            holders.append(holder())
+        assert ending.wait(60) == 0
+        known = (folder / "holder.pid").exists()
+        assert known == Path(f"/proc/{holders[1]}").exists()
+        assert engine("run", "echo", "inside") == "inside"
+    finally:
+        if (folder / "holder.pid").exists():
+            holders.append(holder())
+        engine("down")
+        for pid in holders:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
