@@ -43,8 +43,8 @@ def all_hosts(ledger: Ledger, states: Collection[str] = ()) -> list[dict[str, An
     Keys: those of _PLACE, ``since`` (when its state changed last, or None), ``held`` (how many findings say no now).
     """
     moved = select(StateChange.host_id, func.max(StateChange.at).label("at")).group_by(StateChange.host_id).subquery()
-    said_no = select(FindingRow.host_id, func.count().label("held")).group_by(FindingRow.host_id)
-    said_no = said_no.where(FindingRow.cleared.is_(None), FindingRow.status.in_(("fail", "unknown"))).subquery()
+    counted = select(FindingRow.host_id, func.count().label("held")).group_by(FindingRow.host_id)
+    said_no = counted.where(FindingRow.cleared.is_(None), FindingRow.status.in_(("fail", "unknown"))).subquery()
     query = select(Host, moved.c.at, said_no.c.held).order_by(Host.site, Host.rack, Host.unit, Host.name, Host.id)
     query = query.outerjoin(moved, moved.c.host_id == Host.id).outerjoin(said_no, said_no.c.host_id == Host.id)
     if states:
