@@ -10,18 +10,27 @@ from ansible.template import Templar
 
 from firstlight.health.settings import read_expect
 from firstlight.plainvalue import plain
+from firstlight.profile import Profile
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "playbooks/vars/host_check.yml"
+NAMED = {"name": "x", "vendor": "v", "model": "m"}
 SERVER = {"gpus": {"count": 8}, "hcas": {"count": 8}, "nvme": {"count": 6}}
 
 
-def expected(profile=SERVER, **settings):
-    """What is expected of such a host; settings: of the site."""
+def told(name, profile, settings):
+    """A variable of the file; settings: of the site."""
     loader = DataLoader()
     variables = {**loader.load_from_file(str(FILE), trusted_as_template=True), "profile": profile, **settings}
-    told = plain(Templar(loader=loader, variables=variables).template(variables["host_check_of_roles"]))
-    return read_expect(told)
+    return plain(Templar(loader=loader, variables=variables).template(variables[name]))
+
+
+def expected(profile=SERVER, **settings):
+    return read_expect(told("host_check_of_roles", profile, settings))
+
+
+def judged_by(profile=SERVER, **settings):
+    return Profile.from_dict(told("host_check_profile", {**NAMED, **profile}, settings))
 
 
 def test_a_server_as_the_roles_leave_it():
@@ -31,7 +40,42 @@ def test_a_server_as_the_roles_leave_it():
         "gpu_rdma": "dmabuf",
         "zfs_pool": {"name": "data", "drives": 6},
         "docker_gpu": "",
+        "acs_in_virtual_machines": False,
     }
+    profile = judged_by()
+    assert profile.gpus == {"count": 8, "kernel_module": "open", "nvswitch": False}
+    tuning = {name: value for name, value in profile.tuning.items() if value}
+    assert tuning == {"pcie_acs": "disabled", "cpu_governor": "performance", "cpu_energy_preference": "performance"}
+
+
+ALL = ["gpu_driver", "pcie_acs", "cpu_frequency", "host_tuning"]
+
+
+@pytest.mark.parametrize("profile", [SERVER, {}, {"gpus": {"count": 8}, "tuning": {"swap": "disabled"}}])
+def test_where_roles_are_left_out_the_profile_alone_counts(profile):
+    assert judged_by(profile, configure_skip=ALL) == Profile.from_dict({**NAMED, **profile})
+
+
+@pytest.mark.parametrize(
+    ("tuning", "settings", "key", "value"),
+    [
+        ({"cpu_governor": "powersave"}, {}, "cpu_governor", "powersave"),
+        ({"cpu_governor": "powersave"}, {"cpu_frequency_governor": "schedutil"}, "cpu_governor", "schedutil"),
+        ({"cpu_energy_preference": "power"}, {}, "cpu_energy_preference", "power"),
+        ({"sysctl": {"vm.a": 1}}, {"host_tuning_sysctl": {"vm.b": 2}}, "sysctl", {"vm.a": 1, "vm.b": 2}),
+        ({"swap": "disabled"}, {}, "swap", "disabled"),
+        ({}, {"host_tuning_swap": "disabled"}, "swap", "disabled"),
+        ({"hugepages": {"2048": 8}}, {}, "hugepages", {"2048": 8}),
+        ({}, {"host_tuning_transparent_hugepages": "never"}, "transparent_hugepages", "never"),
+    ],
+)
+def test_what_the_profile_says_and_what_roles_were_told(tuning, settings, key, value):
+    assert judged_by({**SERVER, "tuning": tuning}, **settings).tuning[key] == value
+
+
+def test_the_driver_that_the_site_asks_for():
+    gpus = judged_by(gpu_driver_kernel_module="proprietary", gpu_driver_nvswitch=True).gpus
+    assert gpus == {"count": 8, "kernel_module": "proprietary", "nvswitch": True}
 
 
 @pytest.mark.parametrize(
@@ -57,20 +101,30 @@ def test_settings_of_a_site(settings, key, value):
     assert expected(**settings)[key] == value
 
 
+def given_defaults():
+    """By each name that has a default in the file the default, as it is written there."""
+    text = " ".join(FILE.read_text().split())
+    for found in re.finditer(r"\b([a-z_]+) \| default\(", text):
+        end = depth = 0
+        while depth >= 0:
+            depth += {"(": 1, ")": -1}.get(text[found.end() + end], 0)
+            end += 1
+        yield found[1], text[found.end() : found.end() + end - 1]
+
+
 def test_defaults_are_those_of_the_roles():
-    given = re.findall(r"\b([a-z_]+) \| default\('?([a-z0-9.]+)'?\)", FILE.read_text())
     roles = {path.name: path for path in (ROOT / "roles").iterdir()}
     seen = set()
-    for name, default in given:
+    for name, default in given_defaults():
         role = next((role for role in roles if name.startswith(f"{role}_")), None)
         if role:
-            defaults = yaml.safe_load((roles[role] / "defaults/main.yml").read_text())
-            assert str(defaults[name]) == default, name
-            seen.add(name)
-    assert {"zfs_pool_name", "zfs_pool_drives", "dcgm_exporter_port", "node_exporter_port"} <= seen
-    assert yaml.safe_load((ROOT / "roles/gpu_rdma/defaults/main.yml").read_text())["gpu_rdma_mode"] == (
-        "{{ profile.gpus.rdma | default('dmabuf') }}"
-    )
+            of_role = yaml.safe_load((roles[role] / "defaults/main.yml").read_text())[name]
+            expression = re.fullmatch(r"{{ (.*) }}", str(of_role))
+            assert (expression[1] if expression else of_role) == (default if expression else yaml.safe_load(default)), (
+                name
+            )
+            seen.add(role)
+    assert seen >= {"zfs_pool", "dcgm_exporter", "gpu_driver", "gpu_rdma", "cpu_frequency", "host_tuning", "pcie_acs"}
 
 
 @pytest.mark.parametrize("name", ["smoke", "health", "capture", "configure"])
@@ -82,8 +136,12 @@ def test_playbooks_read_it(name):
     ]
     assert len(calls) == (0 if name == "configure" else 1)
     assert all("host_check_of_roles | combine(host_check_expect" in call["expect"] for call in calls)
+    assert [call["profile"] for call in calls] == ["{{ host_check_profile }}"] * len(calls)
 
 
 def test_the_timer_of_a_host_reads_it():
-    told = yaml.safe_load((ROOT / "roles/health_timer/vars/main.yml").read_text())["__health_timer_settings"]
-    assert "combine(host_check_of_roles | default({}), host_check_expect" in told["expect"]
+    variables = yaml.safe_load((ROOT / "roles/health_timer/vars/main.yml").read_text())
+    assert (
+        "combine(host_check_of_roles | default({}), host_check_expect" in variables["__health_timer_settings"]["expect"]
+    )
+    assert "else host_check_profile | default(profile | default({}))" in variables["__health_timer_used_profile"]
