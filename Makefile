@@ -50,7 +50,7 @@ unit: setup  ## tests of one part each
 	$(PYTEST) $(SIDE_BY_SIDE) tests/unit
 
 integration: setup  ## tests of the plugins and playbooks against the simulators (needs root or sudo)
-	@scripts/system-packages --browser
+	@scripts/system-packages --browser --postgresql
 	$(PYTEST) $(SIDE_BY_SIDE) tests/integration
 
 molecule: setup  ## every role in containers of Debian 12 and 13

@@ -24,7 +24,7 @@ from firstlight.findings import Finding
 from firstlight.fleet_action import LEDGER, RUN_ID, ledger_of, open_ledger, write_report
 from firstlight.health.answers import held_over
 from firstlight.health.verdicts import STAGE as CHECKS_STAGE
-from firstlight.ledger.claim import Claims
+from firstlight.ledger.claim import Claims, ServerClaims, claims_of
 from firstlight.ledger.store import STAGES, Ledger, ledger_file, ledger_url
 from firstlight.plainvalue import plain
 from firstlight.signals import PutOff
@@ -43,8 +43,7 @@ description:
     stage's end.
   - In a playbook with a C(report) play the exit status is 0 when C(fleet_min_ready) is met, 2 when not, 1 when
     the run itself broke.
-  - One run at a time works on a host - a run that wants a host of another one ends before it begins. Not so with a
-    ledger on a database server, whose runs must be kept apart by other means.
+  - One run at a time works on a host - a run that wants a host of another one ends before it begins.
   - In check mode everything is noted in a copy of the ledger that is thrown away, and the report is C(check.json).
     The exit status then is 0 when enough hosts are ready, or have nothing against them but stages that are to come.
 requirements: [enabled in callbacks_enabled]
@@ -69,7 +68,7 @@ class CallbackModule(CallbackBase):
         self.unrecorded = False  # a task failed on a host that was not in its stage
         self.judged: list[str] = []
         self.scratch: str | None = None
-        self.claims: Claims | None = None
+        self.claims: Claims | ServerClaims | None = None
         self.works = False  # on hosts: has the playbook a stage
         self.releases = False  # a release is going on
         self.pid = os.getpid()
@@ -169,8 +168,8 @@ class CallbackModule(CallbackBase):
         self.judged = [h.name for h in inventory.get_hosts("fleet")]  # within the limit
         if context.CLIARGS.get("check"):
             self._use_a_copy()
-        elif self.works and (file := ledger_file(ledger_of(self.variables))):
-            self.claims = Claims(file)
+        elif self.works and (claims := claims_of(ledger_of(self.variables))):
+            self.claims = claims
             self.claims.take(self.judged)
         self.ledger = open_ledger(self.variables)
         if self.ledger.notice:

@@ -1,4 +1,4 @@
-"""One run at a time works on a host: claims that the kernel gives back when a process ends, however it ends."""
+"""One run at a time works on a host: claims that are given back when a process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -6,14 +6,44 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
+
+import sqlalchemy
 
 from ..errors import FirstlightError
+from ..findings import shorten
+from .database import connect_args, reason, shown
+from .store import ledger_file, operator
 
 SHOWN = 5
 _FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid
+
+_TAKE = "SELECT key, pg_try_advisory_lock(key) FROM unnest(%s::bigint[]) AS key"
+_HOLDERS = """
+    SELECT DISTINCT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database()
+    AND database = datid AND ((classid::bigint << 32) | objid::bigint) = ANY(%s::bigint[])
+"""
+# What the server asks of a connection that says nothing: it may, and it ends when its machine is gone.
+_SET = "SELECT set_config(name, %s, false) FROM pg_settings WHERE name = %s"  # not every server knows each
+_SETTINGS = {
+    "idle_session_timeout": "0",
+    "tcp_keepalives_idle": "60",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+}
+
+
+def claims_of(url: str) -> Claims | ServerClaims | None:
+    """How runs on this ledger claim hosts; None for one in memory, which no other run sees."""
+    file = ledger_file(url)
+    if file is not None:
+        return Claims(file)
+    return ServerClaims(url) if sqlalchemy.make_url(url).get_backend_name() == "postgresql" else None
 
 
 class Claims:
@@ -41,13 +71,74 @@ class Claims:
                 busy[name] = _holder(file, _place(name))
         if busy:
             os.close(file)  # gives back what was taken
-            shown = ", ".join(list(busy)[:SHOWN]) + (f" and {len(busy) - SHOWN} more" if len(busy) > SHOWN else "")
             pids = ", ".join(str(pid) for pid in sorted(set(busy.values())) if pid)
-            raise FirstlightError(
-                f"another run{f' (process {pids})' if pids else ''} works on {shown}; wait for its end, or leave them "
-                "out with -l"
-            )
+            raise _refusal(busy, f"process {pids}" if pids else "")
         self._file = file
+
+
+class ServerClaims:
+    """Claims on hosts, in the database of a PostgreSQL ledger: locks of a connection that this process alone has.
+
+    The server gives them back when the connection ends. Where the controller's machine went away without a word it
+    takes note of that after 90 seconds.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: Any = None
+
+    def take(self, names: Iterable[str]) -> None:
+        """Claim all of these hosts or none; FirstlightError says who has which."""
+        by_key = {_place(name): name for name in names}
+        who = f"process {os.getpid()} of {operator()} on {socket.gethostname()}"[:63]
+        url = sqlalchemy.make_url(self._url)
+        try:
+            engine = sqlalchemy.create_engine(url)  # for its driver; its pool would end the connection in workers too
+            words, options = engine.dialect.create_connect_args(url)
+            options = {**options, **connect_args(self._url), "application_name": who}
+            connection = engine.dialect.loaded_dbapi.connect(*words, **options)
+        except Exception as error:
+            raise self._failure(error) from None
+        try:
+            busy, holders = _take(connection, list(by_key))
+        except engine.dialect.loaded_dbapi.Error as error:
+            connection.close()
+            raise self._failure(error) from None
+        if busy:
+            connection.close()  # gives back what was taken
+            raise _refusal([by_key[key] for key in busy], holders)
+        self._connection = connection
+        os.register_at_fork(after_in_child=self._leave)
+
+    def _leave(self) -> None:
+        """In a worker: it has a copy of the connection, which would outlive the run, and must not say a word on it."""
+        with contextlib.suppress(OSError):
+            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(null, self._connection.fileno(), inheritable=False)
+            os.close(null)
+
+    def _failure(self, error: Exception) -> FirstlightError:
+        return FirstlightError(f"ledger {shown(self._url)}: hosts cannot be claimed: {reason(error)}")
+
+
+def _take(connection: Any, keys: list[int]) -> tuple[list[int], str]:
+    """Which of these others hold, and who they are; the rest is held from now on."""
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        for setting, value in _SETTINGS.items():
+            cursor.execute(_SET, (value, setting))
+        cursor.execute(_TAKE, (keys,))
+        busy = [key for key, taken in cursor.fetchall() if not taken]
+        if not busy:
+            return [], ""
+        cursor.execute(_HOLDERS, (busy,))
+        return busy, ", ".join(shorten(name, 63) for (name,) in cursor.fetchall() if name)
+
+
+def _refusal(busy: Collection[str], holders: str) -> FirstlightError:
+    shown_names = ", ".join(list(busy)[:SHOWN]) + (f" and {len(busy) - SHOWN} more" if len(busy) > SHOWN else "")
+    who = f" ({holders})" if holders else ""
+    return FirstlightError(f"another run{who} works on {shown_names}; wait for its end, or leave them out with -l")
 
 
 def _place(name: str) -> int:

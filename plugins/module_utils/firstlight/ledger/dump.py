@@ -13,12 +13,12 @@ from datetime import datetime
 from typing import IO, Any
 
 import sqlalchemy
-from sqlalchemy import Float, Integer, String, Table, Text, func, select
+from sqlalchemy import Float, Integer, String, Table, Text, select
 from sqlalchemy.exc import DBAPIError
 
 from ..errors import FirstlightError, InputError
 from ..findings import ACTIONS, STATUSES, shorten
-from .database import lock_for_writing, reason
+from .database import count_on, lock_for_writing, reason
 from .models import Base
 from .schema import HEAD
 from .store import STAGES, STATES, Ledger
@@ -137,10 +137,7 @@ class _Rows:
 
     def finish(self) -> None:
         self._write()
-        if self._connection.dialect.name == "postgresql":  # whose counters do not see ids that were given
-            for name, last in self._last.items():
-                if last:
-                    self._connection.execute(select(func.setval(func.pg_get_serial_sequence(name, "id"), last)))
+        count_on(self._connection, _TABLES.values())
 
     def _once(self, what: str, value: Any) -> None:
         if value is None:

@@ -1,4 +1,4 @@
-"""The ledger: the history of every host. SQLite by default, any SQLAlchemy URL otherwise."""
+"""The ledger: the history of every host. A file of SQLite by default, PostgreSQL by URL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ from ..errors import FirstlightError, InputError
 from ..findings import Finding, blocking
 from ..sitefiles import PlannedHost
 from . import readings
-from .database import begin_snapshot, connect_args, lock_for_writing, reason, shown, sqlite_settings
+from .database import (
+    DATABASES,
+    begin_snapshot,
+    connect_args,
+    count_on,
+    lock_for_writing,
+    reason,
+    shown,
+    sqlite_settings,
+)
 from .models import Base, Deed, FindingRow, Host, Run, StageRun, StateChange
 from .schema import bring_up, too_old
 
@@ -92,7 +101,9 @@ class Ledger:
         except ArgumentError as error:
             raise InputError(f"ledger {self._name}: {error}; write a file name or an SQLAlchemy URL") from None
         except ImportError as error:
-            raise InputError(f"ledger {self._name}: {error}; install the driver of this database with pip") from None
+            raise InputError(f"ledger {self._name}: {error}; see docs/ledger.md for the driver to install") from None
+        if self._engine.dialect.name not in DATABASES:
+            raise InputError(f"ledger {self._name}: only SQLite and PostgreSQL hold a ledger")
         self._sqlite = self._engine.dialect.name == "sqlite"
         try:
             if create:
@@ -334,6 +345,7 @@ class Ledger:
                 rows = [dict(row) for row in here.execute(select(table)).mappings()]
                 if rows:
                     there.execute(table.insert(), rows)
+            count_on(there, Base.metadata.sorted_tables)
 
     # -- reading --------------------------------------------------------------------------------------------------
 
