@@ -10,12 +10,12 @@ import sys
 import pytest
 
 from firstlight.errors import FirstlightError
-from firstlight.ledger.claim import Claims
+from firstlight.ledger.claim import Claims, ServerClaims, claims_of
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from firstlight.ledger.claim import Claims
+from firstlight.ledger.claim import Claims, ServerClaims, claims_of
 claims = Claims(Path(sys.argv[1]))
 claims.take(sys.argv[2:])
 if os.fork() == 0:  # a worker, as Ansible has them
@@ -62,3 +62,20 @@ def test_a_folder_that_cannot_be_used_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FirstlightError, match="cannot be opened: "):
         Claims(tmp_path / "file" / "ledger.sqlite").take(["n1"])
+
+
+def test_each_ledger_has_its_way_of_claiming(tmp_path):
+    assert isinstance(claims_of(f"sqlite:///{tmp_path}/ledger.sqlite"), Claims)
+    assert isinstance(claims_of("postgresql+psycopg://firstlight@db.example/ledger"), ServerClaims)
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "nonsense://x", "://"])
+def test_what_can_hold_no_claims_is_left_to_whoever_opens_the_ledger(url):
+    assert claims_of(url) is None
+
+
+def test_a_driver_that_is_not_there_is_one_line():
+    with pytest.raises(FirstlightError, match="hosts cannot be claimed: ") as caught:
+        claims_of("postgresql+nodriver://user:hunter2@localhost/ledger").take(["n1"])
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -199,6 +199,12 @@ def test_a_wrong_url_is_one_line(url):
         Ledger(url)
 
 
+def test_other_databases_are_refused(monkeypatch):
+    monkeypatch.setattr("firstlight.ledger.store.DATABASES", ("postgresql",))
+    with pytest.raises(InputError, match="only SQLite and PostgreSQL hold a ledger"):
+        Ledger("sqlite://")
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FirstlightError, match="cannot be opened"):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy
+from sqlalchemy.exc import ArgumentError
 
 from ..errors import FirstlightError
 from ..findings import shorten
@@ -39,11 +40,13 @@ _SETTINGS = {
 
 
 def claims_of(url: str) -> Claims | ServerClaims | None:
-    """How runs on this ledger claim hosts; None for one in memory, which no other run sees."""
+    """How runs on this ledger claim hosts; None for one in memory, and where opening it will say what is wrong."""
     file = ledger_file(url)
     if file is not None:
         return Claims(file)
-    return ServerClaims(url) if sqlalchemy.make_url(url).get_backend_name() == "postgresql" else None
+    with contextlib.suppress(ArgumentError):
+        return ServerClaims(url) if sqlalchemy.make_url(url).get_backend_name() == "postgresql" else None
+    return None
 
 
 class Claims:
@@ -92,18 +95,19 @@ class ServerClaims:
         by_key = {_place(name): name for name in names}
         who = f"process {os.getpid()} of {operator()} on {socket.gethostname()}"[:63]
         url = sqlalchemy.make_url(self._url)
+        connection: Any = None
         try:
             engine = sqlalchemy.create_engine(url)  # for its driver; its pool would end the connection in workers too
             words, options = engine.dialect.create_connect_args(url)
             options = {**options, **connect_args(self._url), "application_name": who}
             connection = engine.dialect.loaded_dbapi.connect(*words, **options)
-        except Exception as error:
-            raise self._failure(error) from None
-        try:
             busy, holders = _take(connection, list(by_key))
-        except engine.dialect.loaded_dbapi.Error as error:
-            connection.close()
-            raise self._failure(error) from None
+        except Exception as error:  # each driver has its own
+            if connection is not None:
+                connection.close()
+            raise FirstlightError(
+                f"ledger {shown(self._url)}: hosts cannot be claimed: {reason(error)}; see docs/ledger.md"
+            ) from None
         if busy:
             connection.close()  # gives back what was taken
             raise _refusal([by_key[key] for key in busy], holders)
@@ -116,9 +120,6 @@ class ServerClaims:
             null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
             os.dup2(null, self._connection.fileno(), inheritable=False)
             os.close(null)
-
-    def _failure(self, error: Exception) -> FirstlightError:
-        return FirstlightError(f"ledger {shown(self._url)}: hosts cannot be claimed: {reason(error)}")
 
 
 def _take(connection: Any, keys: list[int]) -> tuple[list[int], str]:
