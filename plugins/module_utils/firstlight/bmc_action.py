@@ -19,8 +19,8 @@ from .bmc.errors import BmcError, Refused
 from .errors import InputError
 from .findings import Finding, blocking
 from .fleet_action import FleetAction, ledger_of
-from .ledger.claim import Claims
-from .ledger.store import Ledger, ledger_file
+from .ledger.claim import claims_of
+from .ledger.store import Ledger
 
 # what to do about a BMC that did not do it
 _ACTIONS = {
@@ -83,9 +83,9 @@ class BmcAction(FleetAction):
         """Claim the hosts and note a run, unless the run of a stage has; its number where it is ours to end."""
         if self.check or self.ledger.run_id:
             return None
-        file = ledger_file(ledger_of(self.variables))
-        if file and self.CLAIMS:
-            Claims(file).take(self.hosts)  # until this process ends, and with it the task
+        if self.CLAIMS and (claims := claims_of(ledger_of(self.variables))):
+            claims.take(self.hosts)
+            self._claims = claims  # kept until this process ends, and with it the task
         return self.ledger.start_run(self._called())
 
     def _called(self) -> str:
