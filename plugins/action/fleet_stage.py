@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from firstlight import cohort
-from firstlight.checks.engine import bounded_values
+from firstlight import cohort, rolefindings
+from firstlight.checks import ALL_CHECKS
+from firstlight.checks.engine import FINDINGS_MAX, bounded_values
 from firstlight.errors import FirstlightError, InputError
 from firstlight.findings import Finding
 from firstlight.fleet_action import FleetAction
@@ -16,7 +17,7 @@ from firstlight.plainvalue import plain
 from firstlight.rolefindings import FACT
 from firstlight.stages import admit
 
-MAX_FINDINGS = 500  # of one host; all checks together give some dozens
+MAX_FINDINGS = len(ALL_CHECKS) * FINDINGS_MAX + rolefindings.OF_A_HOST_MAX  # of one host; a well one gives some dozens
 
 
 class ActionModule(FleetAction):

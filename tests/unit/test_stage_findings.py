@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from firstlight.checks import ALL_CHECKS
+from firstlight.checks.engine import FINDINGS_MAX
 from firstlight.findings import Finding
 
 FILE = Path(__file__).parents[2] / "plugins" / "action" / "fleet_stage.py"
 ROW = {**Finding("c", "fail", "c.wrong", "CPU 4", "2 of 2", "escalate").to_dict(), "role": "cpu"}
 FACT = "firstlight_findings"
+MOST_OF_CHECKS = len(ALL_CHECKS) * FINDINGS_MAX
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,8 @@ LOST = ("unknown", "configure.no_answer")
         (FACT, {"ansible_facts": {FACT: []}}, [WELL]),
         (FACT, {"ansible_facts": {FACT: [ROW, ROW]}}, [WELL, ("fail", "c.wrong"), ("fail", "c.wrong")]),
         (FACT, {"ansible_facts": {FACT: [{"check": "c"}]}}, [LOST]),
-        (FACT, {"ansible_facts": {FACT: [ROW] * 501}}, [LOST]),
+        ("smoke", {"smoke": {"findings": [ROW] * MOST_OF_CHECKS}}, [("fail", "c.wrong")] * MOST_OF_CHECKS),
+        (FACT, {"ansible_facts": {FACT: [ROW] * 5000}}, [LOST]),
         (FACT, {"ansible_facts": {FACT: "none"}}, [LOST]),
         ("smoke", {"smoke": {"findings": [ROW]}}, [("fail", "c.wrong")]),
         ("smoke", {"smoke": {"findings": []}}, [LOST]),
