@@ -24,7 +24,9 @@ def host(tmp_path: Path) -> Any:
     tool.chmod(0o755)
     (tmp_path / "acs").mkdir()
 
-    def run(bridges: dict[str, str | None], *more: str, others: tuple[str, ...] = (), setpci: str = "") -> tuple:
+    def run(
+        bridges: dict[str, str | None], *more: str, others: tuple[str, ...] = (), setpci: str = "", error: str = ""
+    ) -> tuple:
         devices = tmp_path / "sys/bus/pci/devices"
         for address in (*bridges, *others):
             (devices / address).mkdir(parents=True, exist_ok=True)
@@ -39,7 +41,7 @@ def host(tmp_path: Path) -> Any:
              str(tmp_path / "lib/record.json"), *more],
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-        assert done.stderr == ""
+        assert done.stderr == (f"{tmp_path}/lib/{error}" if error else "")
         registers = {path.name: path.read_text().strip() for path in (tmp_path / "acs").iterdir()}
         return done.returncode, json.loads(done.stdout), registers
 
@@ -81,12 +83,21 @@ def test_the_record_keeps_the_first_value_of_all(host, tmp_path: Path) -> None:
     }
 
 
-def test_a_damaged_record_does_not_stop_the_work(host, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["[1,", "[1]", "7", '{"0000:15:01.0": "001d"}', "[" * 100_000])
+def test_a_damaged_record_does_not_stop_the_work(host, tmp_path: Path, text: str) -> None:
     (tmp_path / "lib").mkdir()
-    (tmp_path / "lib/record.json").write_text("[1,")
+    (tmp_path / "lib/record.json").write_text(text)
 
     assert host({"0000:15:01.0": "001d"})[0] == 0
     assert list(recorded(tmp_path)) == ["0000:15:01.0"]
+
+
+def test_a_record_that_cannot_be_written_is_told_in_one_line(host, tmp_path: Path) -> None:
+    (tmp_path / "lib").write_text("no folder")
+    status, said, registers = host({"0000:15:01.0": "001d"}, error="record.json: not recorded: File exists\n")
+
+    assert (status, said["changed"]) == (0, {"0000:15:01.0": "001d"})
+    assert registers == {"0000:15:01.0": "0000"}
 
 
 def test_check_only_looks(host, tmp_path: Path) -> None:
