@@ -192,3 +192,9 @@ def test_whatever_a_host_says_it_is_json(symptom, evidence, tag):
         {"n1": {"profile": "a", "values": {"x": evidence}}},
     )
     assert json.loads(json.dumps(told)) == told
+
+
+def test_changes_that_do_not_fit_together_give_no_share_above_all():
+    odd = machine(changes=[change("2026-03-02", "planned", "installed"), change("2026-03-03", "ready", "quarantined")])
+    (*_, last) = page.weekly([odd], NOW)
+    assert (last["ready"], last["failed"], last["share"]) == (1, 1, 1.0)
