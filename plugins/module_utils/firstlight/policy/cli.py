@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 from ..errors import FirstlightError, InputError
 from ..findings import shorten
-from ..ledger.store import Ledger, ledger_file, ledger_url
-from ..yamlfile import read_yaml
+from ..ledger.store import Ledger
+from ..ledger.where import find_ledger
 from .dryrun import dry_run
 from .past import read_past
 from .settings import Policy, load_policy
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         site = _site(options.inventory)
         policy, where = _policy(options.file, site)
-        url = _ledger(options.ledger, site)
+        url = find_ledger(options.ledger, options.inventory)
         told = dry_run(policy, read_past(Ledger(url, create=False)), datetime.now(UTC), options.days)
         told = {"file": where, **told}
         print(json.dumps(told, indent=2) if options.json else "\n".join(lines(told)))
@@ -93,24 +93,6 @@ def _policy(file: Path | None, site: Path | None) -> tuple[Policy, str]:
     if path is None or (file is None and not path.exists()):
         return Policy(), f"the defaults, there is no {path}" if path else "the defaults"
     return load_policy(path), str(path)
-
-
-def _ledger(given: str | None, site: Path | None) -> str:
-    if given:
-        url = ledger_url(given)
-    elif site is None:
-        raise InputError("name the site's --inventory, or a --ledger")
-    else:
-        configs = sorted([*site.glob("*redfish_bmc.yml"), *site.glob("*redfish_bmc.yaml")])
-        named = [(path, read_yaml(path).data) for path in configs]
-        text = next((str(data["ledger"]) for _, data in named if isinstance(data, dict) and data.get("ledger")), "")
-        if not text:
-            raise InputError(f"{site} has no *.redfish_bmc.yml with ledger: in it; name a --ledger")
-        url = ledger_url(text if "://" in text else str(Path(text).expanduser()), site)
-    file = ledger_file(url)
-    if file is not None and not file.exists():
-        raise InputError(f"no ledger at {file}; the first run of a playbook makes it")
-    return url
 
 
 # -- for people -----------------------------------------------------------------------------------------------------
