@@ -9,10 +9,12 @@ PYTEST := $(BIN)/python -m pytest -q
 # tests side by side, a file at a time: every file has addresses of its own
 JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
+# those that mostly wait for simulators: two for each core
+WAITING := -n $$((2 * $(JOBS) < 4 ? 2 * $(JOBS) : 4)) --dist loadfile
 # hundreds of short Python programs: let each find the bytecode of the one before
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lab lab-down lab-status test lint unit integration molecule e2e test-vm bench clean
+.PHONY: help setup lab week lab-down lab-status test lint unit integration molecule e2e test-vm bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -34,6 +36,10 @@ lab: setup  ## start a lab of simulated servers and bring it up with site.yml (F
 	echo "  stop              make lab-down"; \
 	exit $$status
 
+week: setup  ## a scripted week in a new lab: hosts fail, are mended, come back (SEED=7 DAYS=7 KILLS=0)
+	@scripts/lab up --fresh --sound --fleet 4
+	@scripts/lab week --seed $(or $(SEED),7) --days $(or $(DAYS),7) --kills $(or $(KILLS),0)
+
 lab-down:  ## stop the lab and remove its containers
 	@if [ -x $(BIN)/python ]; then scripts/lab down; else echo "there is no lab"; fi
 
@@ -51,13 +57,14 @@ unit: setup  ## tests of one part each
 
 integration: setup  ## tests of the plugins and playbooks against the simulators (needs root or sudo)
 	@scripts/system-packages --browser --postgresql
-	$(PYTEST) $(SIDE_BY_SIDE) tests/integration
+	$(PYTEST) $(WAITING) tests/integration
 
 molecule: setup  ## every role in containers of Debian 12 and 13
 	scripts/molecule-all
 
 e2e: setup  ## a whole lab: killed on the way, brought up, run again, broken, repaired
-	$(PYTEST) tests/e2e
+	@scripts/system-packages --postgresql
+	$(PYTEST) $(SIDE_BY_SIDE) --durations=8 tests/e2e
 
 test-vm: setup  ## QEMU machines: installed through a real network boot, BIOS and UEFI; the roles on real drives; an hour
 	@scripts/system-packages --vm

@@ -120,15 +120,20 @@ def _issue(lab_dir: Path, lab: Lab) -> None:
         wanted["maas"] = split_address(lab["maas"]["listen"])[0]
     index_path = lab_dir / "tls" / "index.json"
     made: dict[str, str] = read_json(index_path, {})
-    until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=CERTIFICATE_DAYS)
     for name, address in wanted.items():
         path = lab_dir / "tls" / f"{name}.pem"
         if made.get(name) == address and path.exists():
             continue
-        leaf = ca.issue_cert(address, "localhost" if name == "maas" else name, not_after=until)
-        write_atomic(path, leaf.private_key_and_cert_chain_pem.bytes(), 0o600)
+        issue(lab_dir, name, address, ca)
         made[name] = address
     write_json(index_path, made, 0o600)
+
+
+def issue(lab_dir: Path, name: str, address: str, ca: trustme.CA | None = None) -> None:
+    """Make tls/NAME.pem anew: key and certificate of one listener, by the lab's CA."""
+    until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=CERTIFICATE_DAYS)
+    leaf = (ca or authority(lab_dir)).issue_cert(address, "localhost" if name == "maas" else name, not_after=until)
+    write_atomic(lab_dir / "tls" / f"{name}.pem", leaf.private_key_and_cert_chain_pem.bytes(), 0o600)
 
 
 def authority(lab_dir: Path) -> trustme.CA:

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from firstlight import report
 from firstlight.ledger.history import history, weeks_before
-from firstlight.ledger.models import Base, Deed, FindingRow, Host, Run, StageRun, StateChange
+from firstlight.ledger.models import Deed, FindingRow, Host, Run, StageRun, StateChange
 from firstlight.ledger.store import STAGES, STATE_AFTER, Ledger, ledger_url
 from firstlight.page import html
 from firstlight.page.overview import WEEKS, overview
@@ -128,8 +128,8 @@ class Maker:
 def made_ledger(folder: Path, hosts: int = 96, seed: int = 7) -> Ledger:
     """A ledger in this folder, of this many hosts, eight in a rack."""
     url = ledger_url("made.sqlite", folder)
+    Ledger(url)  # makes the tables
     engine = sqlalchemy.create_engine(url)
-    Base.metadata.create_all(engine)
     with Session(engine) as session, session.begin():
         started = stamp(AT - timedelta(minutes=12))
         session.add(Run(playbook="site.yml", operator="made-up", started=started, ended=stamp(AT), outcome="done"))

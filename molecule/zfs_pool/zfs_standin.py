@@ -2,8 +2,9 @@
 """A stand-in for drives and ZFS, for the scenario zfs_pool and unit tests: containers have neither.
 
 Called as zpool, zfs, lsblk, wipefs or udevadm it answers as those do, from a state in a file, as far as the role asks.
-Called as ``zfs_standin.py``: ``reset``, ``pull SERIAL``, ``add SERIAL [TYPE LABEL]``, ``shuffle``, ``put SERIAL TYPE``,
-``export``, ``other-host``. It knows nothing of data; what ZFS really does is shown on virtual machines.
+Called as ``zfs_standin.py``: ``reset``, ``pull SERIAL``, ``add SERIAL [TYPE LABEL]``, ``shuffle``, ``put SERIAL TYPE
+[LABEL]``, ``export``, ``other-host``, ``forget`` (pools, of which the labels stay), ``break`` and ``repair`` (the
+search for pools). It knows nothing of data; what ZFS really does is shown on virtual machines.
 """
 
 import json
@@ -176,9 +177,14 @@ def zpool(state, arguments):
     if verb == "import":
         away = {n: p for n, p in pools.items() if not p["imported"]}
         wanted = [a for a in rest if a.isdigit() or a in away]
+        if not wanted and state.get("broken"):
+            print("Input/output error", file=sys.stderr)
+            return 1
         if not wanted:
             print("\n".join(show(state, n, p, False, True) for n, p in away.items()), end="")
-            return 0 if away else 1
+            if not away:
+                print("no pools available to import", file=sys.stderr)
+            return 0
         pool = next(p for n, p in away.items() if wanted[0] in (n, str(p["guid"])))
         if pool.get("other_host") and "-f" not in rest:
             print("cannot import: pool was previously in use from another system.", file=sys.stderr)
@@ -275,7 +281,7 @@ def control(state, arguments):
         state["drives"].append(drive(rest[0], name, *rest[1:3]))
     elif verb == "put":
         one = next(d for d in state["drives"] if d["serial"] == rest[0])
-        one["signatures"] = [{"at": "", "type": rest[1], "label": ""}]
+        one["signatures"] = [{"at": "", "type": rest[1], "label": "".join(rest[2:3])}]
     elif verb == "shuffle":  # as another boot may number them
         names = [d["name"] for d in state["drives"]]
         for one, name in zip(state["drives"], names[1:] + names[:1], strict=True):
@@ -283,6 +289,10 @@ def control(state, arguments):
     elif verb in ("export", "other-host"):
         for pool in state["pools"].values():
             pool.update(imported=False, other_host=verb == "other-host")
+    elif verb == "forget":
+        state["pools"] = {}
+    elif verb in ("break", "repair"):
+        state["broken"] = verb == "break"
     else:
         print(__doc__)
         return 2

@@ -10,6 +10,7 @@ from firstlight.clocks import Reading, judge_site
 from firstlight.findings import Finding
 from firstlight.fleet_action import FleetAction
 from firstlight.profile import Profile
+from firstlight.versions import load_versions
 
 
 class ActionModule(FleetAction):
@@ -24,18 +25,24 @@ class ActionModule(FleetAction):
             profile.name: peers_of(records, profile, [n for n in fleet if profiles[n].name == profile.name])
             for profile in {p.name: p for p in profiles.values()}.values()
         }
+        exact = {name: self._exact_firmware(name) for name in peers}
         maas = self._maas_clock()
         site = self._site_clocks(maas, records)
         for name in admitted:
             record, profile = records[name], profiles[name]
             before = self.host_value(name, "bmc_previous")
             previous = Record.from_dict(before) if before else None
-            known = triage(self.planned(name), record, profile, peers[profile.name], previous)
+            known = triage(self.planned(name), record, profile, peers[profile.name], previous, exact[profile.name])
             findings[name] = judge_clocks(known, record, profile, maas) + site + twins.get(name, [])
             seconds[name] = record.seconds
             if record.hardware and record.hardware.service_tag and name not in twins:
                 self.ledger.identify(name, record.hardware.service_tag)
         return {"msg": self.close_stage("discover", findings, seconds)}
+
+    def _exact_firmware(self, profile: str) -> dict[str, str]:
+        """As versions.yml has it; nothing where there is no such file, which validate tells."""
+        path = self.versions_file()
+        return load_versions(path).bmc_firmware(profile) if path.exists() else {}
 
     def _maas_clock(self) -> Reading | None:
         """As the inventory plugin maas has read it; None when MAAS was not asked."""

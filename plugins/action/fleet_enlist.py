@@ -130,7 +130,11 @@ class ActionModule(FleetAction):
             architecture=self.host_value(name, "maas_architecture", "amd64/generic"),
             pool=self.host_value(name, "maas_want_pool"),
             zone=self.host_value(name, "maas_want_zone"),
-            tags=(*filter(None, [self.site_tag]), f"{PROFILE}{planned.profile}", f"{RACK}{planned.rack}"),
+            tags=(
+                *filter(None, [self.site_tag]),
+                f"{PROFILE}{planned.profile}",
+                f"{RACK}{planned.rack}",
+            ),
             description=describe(planned.rack, planned.unit, tag),
             service_tag=tag,
             hardware_macs=tuple(str(nic["mac"]) for nic in self._nics(name)),

@@ -8,6 +8,7 @@ from typing import Any
 from firstlight.clocks import LIMIT_SECONDS
 from firstlight.findings import Finding, blocking
 from firstlight.fleet_action import FleetAction
+from firstlight.ledger.parts import replaced_since_installed
 from firstlight.maas.client import MaasClient
 from firstlight.maas.commissioning import commissioned, disks_before, ensure_script
 from firstlight.maas.disks import choose_os_disk, os_disk_of
@@ -32,7 +33,7 @@ class ActionModule(FleetAction):
         if not admitted:
             return {"addresses": {}, "hosts": {}, "msg": self.close_stage("install", {}, {})}
         client = self.maas_client()
-        resumed = [name for name, state in self.ledger.states().items() if state == "installing"]
+        resumed = self.ledger.installing(admitted)
         wanted, findings = self._wanted(client, admitted)
         user_data = per_host(settings, {w.name: self.known_hosts(w.name) for w in wanted})
         results = (
@@ -94,7 +95,7 @@ class ActionModule(FleetAction):
     def _clock_limit(self, name: str) -> float:
         return Profile.from_dict(self.host_value(name, "profile")).limit("clock_skew_seconds", LIMIT_SECONDS)
 
-    def _host(self, client: MaasClient, wanted: Wanted, result: InstallResult, resumed: list[str]) -> dict[str, Any]:
+    def _host(self, client: MaasClient, wanted: Wanted, result: InstallResult, resumed: set[str]) -> dict[str, Any]:
         """What is to be proven of an installed host.
 
         One whose installation was begun by a run that was stopped is as fresh as one of this run.
@@ -122,6 +123,7 @@ class ActionModule(FleetAction):
         self._machines = {name: by_mac.get(self.host_value(name, "pxe_mac", "")) or {} for name in names}
         wanted: list[Wanted] = []
         findings: dict[str, list[Finding]] = {}
+        other_drives = replaced_since_installed(self.ledger, names, "drive")
         pins = self._pins(names, {n: by_mac.get(self.host_value(n, "pxe_mac", "")) for n in names}, client)
         for name in names:
             machine = by_mac.get(self.host_value(name, "pxe_mac", ""))
@@ -131,7 +133,16 @@ class ActionModule(FleetAction):
                 system_id = machine["system_id"] if machine else ""
                 pin = pins[name]
                 wanted.append(
-                    Wanted(name, system_id, disk, planned.bmc_address, planned.rack, pin.series, pin.hwe_kernel)
+                    Wanted(
+                        name,
+                        system_id,
+                        disk,
+                        planned.bmc_address,
+                        planned.rack,
+                        pin.series,
+                        pin.hwe_kernel,
+                        name in other_drives,
+                    )
                 )
             else:
                 said = "MAAS has no machine with this host's MAC any more; enlist again"
@@ -163,7 +174,7 @@ class ActionModule(FleetAction):
     def _deed(self, name: str, line: str) -> None:
         """Called before a machine is wiped: the ledger knows, and the old host key is forgotten."""
         self.ledger.deed(name, line)
-        self.ledger.set_state(name, "installing", line)
+        self.ledger.begin_install(name, line)
         self.tell(f"{name}: {line}")
         self.known_hosts(name).forget(name)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from firstlight.errors import InputError
 from firstlight.fleet_action import FleetAction
 from firstlight.prometheus import Scraped, file_text, targets
+from firstlight.wholefile import write_whole
 
 
 class ActionModule(FleetAction):
@@ -62,13 +62,9 @@ def _content(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: Prometheus reads the file whenever it changes."""
+    """Prometheus reads the file whenever it changes."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            file.write(text)
-        fresh = Path(file.name)
-        fresh.chmod(0o644)
-        fresh.replace(path)
+        write_whole(path, text)
     except OSError as error:
         raise InputError(f"folder: {path} cannot be written: {error.strerror}") from None

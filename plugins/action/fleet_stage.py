@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from firstlight import cohort, rolefindings
@@ -11,8 +12,9 @@ from firstlight.errors import FirstlightError, InputError
 from firstlight.findings import Finding
 from firstlight.fleet_action import FleetAction
 from firstlight.health.answers import Answer, held_over, read_answer, usable
+from firstlight.health.bmcslots import Known, gpu_slots, placed
 from firstlight.health.verdicts import STAGE as CHECKS_STAGE
-from firstlight.ledger.readings import VALUES
+from firstlight.ledger.readings import GPU_SLOTS, VALUES
 from firstlight.plainvalue import plain
 from firstlight.rolefindings import FACT
 from firstlight.stages import admit
@@ -42,22 +44,29 @@ class ActionModule(FleetAction):
         if stage != CHECKS_STAGE:
             return {"msg": self.close_stage(stage, findings, seconds)}
         answers = {name: read_answer(self._told(name, register)) for name in begun}
+        before = self.ledger.remembered(answers)
+        slots = {name: self._gpu_slots(name, answer, before.get(name, {})) for name, answer in answers.items()}
         if not self.check:
-            self._remember(answers)
+            self._remember(answers, before, slots)
         odd = cohort.judge(self.ledger.values())
         for name, answer in answers.items():
             findings[name] += [*answer.findings, *(odd.get(name, []) if answer.values else [])]
+            findings[name] = placed(findings[name], slots[name])
         keep = {name: held_over(answer.ran) for name, answer in answers.items()}
         return {"msg": self.close_stage(stage, findings, seconds, keep)}
 
-    def _remember(self, answers: dict[str, Answer]) -> None:
-        """For each host's next run, and for comparing hosts; of checks that did not run the values stay."""
-        before = self.ledger.remembered(answers)
+    def _gpu_slots(self, name: str, answer: Answer, before: dict[str, Any]) -> Known:
+        return gpu_slots(answer.serials, self.host_value(name, "bmc_record"), before.get(GPU_SLOTS))
+
+    def _remember(self, answers: dict[str, Answer], before: dict[str, dict[str, Any]], slots: dict[str, Known]) -> None:
+        """For each host's next run, for comparing hosts and finding parts; of checks that did not run values stay."""
         readings: dict[str, dict[str, Any]] = {}
         for name, answer in answers.items():
             known = bounded_values(before.get(name, {}).get(VALUES))
             stay = {check: known[check] for check in held_over(answer.ran) if check in known}
             readings[name] = {**answer.memory, **({VALUES: {**stay, **answer.values}} if answer.values else {})}
+            if slots[name] and slots[name] != before.get(name, {}).get(GPU_SLOTS):
+                readings[name][GPU_SLOTS] = slots[name]
         self.ledger.remember(readings)
 
     def _begun_by(self, names: list[str]) -> tuple[dict[str, list[Finding]], dict[str, float]]:
@@ -84,11 +93,15 @@ class ActionModule(FleetAction):
             "admitted": admitted,
             "left_out": {**admission.left_out, **dict.fromkeys(lost, "no address in MAAS")},
             "earlier": {name: usable(readings) for name, readings in known.items()},
+            "policy": dataclasses.asdict(self.policy()),
         }
         return result if whole else {**result, "msg": f"{stage}: only a part runs (--tags, --skip-tags)"}
 
     def _no_address(self, name: str, stage: str) -> Finding:
         status = self.host_value(name, "maas_status") or "not there, or without the tag firstlight"
+        if status == "broken":  # by people: we mark none
+            said = "it is marked broken in MAAS; once repaired, mark it fixed there and run site.yml for it"
+            return Finding(stage, "fail", "maas.broken", f"MAAS machine {name}", said, "escalate")
         said = f"it was installed once, but MAAS tells no address; in MAAS it is {status}"
         return Finding(stage, "fail", "maas.no_address", f"MAAS machine {name}", said, "retry")
 

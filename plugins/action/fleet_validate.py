@@ -15,16 +15,19 @@ from firstlight.maas.images import COMPONENT, UNAME, pin_of
 from firstlight.maas.options import install_options, ssh_minutes
 from firstlight.maas.release import release_options
 from firstlight.maas.userdata import user_data_settings
-from firstlight.policy import required_ready
+from firstlight.policy.settings import POLICY_SCHEMA
 from firstlight.sitefiles import load_profiles
+from firstlight.tickets.run import settings_of as tickets_settings
 from firstlight.versions import ANY, load_versions
 
+IN_POLICY = tuple(POLICY_SCHEMA["properties"])  # as variables they would be read by nobody
 VAULT = "put it into group_vars/all/secrets.yml with ansible-vault, or into the environment as "
 
 
 class ActionModule(FleetAction):
     def work(self) -> dict[str, Any]:
-        required_ready(self.value("fleet_min_ready", "100%"), len(self.hosts))
+        self._policy_is_in_its_file()
+        tickets_settings(self.variables)
         for name in self.hosts:
             self.bmc_target(name)
         self.needed("maas_api_key", f"{VAULT}FIRSTLIGHT_MAAS_API_KEY")
@@ -42,6 +45,16 @@ class ActionModule(FleetAction):
         client = self.maas_client()
         who = client.whoami().get("username", "?")
         return {"msg": f"{len(self.hosts)} hosts, MAAS {client.version()} as {who}"}
+
+    def _policy_is_in_its_file(self) -> None:
+        self.policy()
+        for name in self.hosts:
+            for key in IN_POLICY:
+                if key in self.host_variables(name):
+                    raise InputError(
+                        f"{key} of {name} belongs into {self.value('policy_file') or 'policy.yml'} now, "
+                        "and not into variables: move it there"
+                    )
 
     def _versions(self) -> None:
         folders = [Path(folder) for folder in C.DEFAULT_ROLES_PATH or []]

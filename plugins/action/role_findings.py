@@ -9,6 +9,7 @@ from ansible.plugins.action import ActionBase
 
 from firstlight import rolefindings
 from firstlight.errors import InputError
+from firstlight.findings import blocking
 from firstlight.plainvalue import plain
 
 
@@ -16,7 +17,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
     _supports_check_mode = True
-    _VALID_ARGS = frozenset({"role", "findings", "reboot"})
+    _VALID_ARGS = frozenset({"role", "findings", "reboot", "at_once"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
@@ -26,6 +27,7 @@ class ActionModule(ActionBase):
                 "role": {"type": "str", "required": True},
                 "findings": {"type": "list", "elements": "dict", "required": True},
                 "reboot": {"type": "str"},
+                "at_once": {"type": "bool", "default": False},
             }
         )
         role = str(options["role"])
@@ -43,6 +45,7 @@ class ActionModule(ActionBase):
         result = {"changed": False, "ansible_facts": new}
         said = rolefindings.refusal(role, findings)
         collected = self._templar.template(variables.get(rolefindings.COLLECTED, False))
-        if said and not boolean(collected, strict=False):
-            return {**result, "failed": True, "msg": said}
+        if said and (options["at_once"] or not boolean(collected, strict=False)):
+            rows = [finding.to_dict() for finding in blocking(findings)]
+            return {**result, "failed": True, "msg": said, "findings": rows}
         return {**result, "msg": said or f"{role}: {len(findings)} findings, nothing against the host"}

@@ -9,7 +9,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,26 @@ from ansible.template import Templar
 from firstlight import report, rolefindings
 from firstlight.errors import FirstlightError
 from firstlight.findings import Finding
-from firstlight.fleet_action import LEDGER, RUN_ID, ledger_of, open_ledger, write_report
+from firstlight.fleet.runs import FLEET_RUN
+from firstlight.fleet_action import LEDGER, RUN_ID, brake_is_on, ledger_of, open_ledger, policy_of, write_report
 from firstlight.health.answers import held_over
 from firstlight.health.verdicts import STAGE as CHECKS_STAGE
 from firstlight.ledger.claim import Claims, ServerClaims, claims_of
 from firstlight.ledger.store import STAGES, Ledger, ledger_file, ledger_url
+from firstlight.maas.client import MaasClient
+from firstlight.maas.desired import site_tag
+from firstlight.maas.statetags import keep
 from firstlight.plainvalue import plain
+from firstlight.policy.settings import Policy
+from firstlight.progress.reasons import said_of
+from firstlight.quarantine import kept_by_brake, settle, settle_left
 from firstlight.signals import PutOff
 from firstlight.sshreason import judge_unreachable
+from firstlight.tickets.run import tell
+from firstlight.workers import end_with_this_process
 
-JUDGING = frozenset({"cloud_init_wait"})  # action plugins of ours whose failure comes with a finding
+# plugins of ours whose failure comes with a finding
+JUDGING = frozenset({"cloud_init_wait", "apt_plan", "role_findings"})
 
 DOCUMENTATION = r"""
 name: firstlight
@@ -41,8 +52,10 @@ description:
   - Turns a failed task or an unreachable host, in a play that has the variable C(stage), into a finding of that host.
   - Leaves C(reports/latest.*) however the run ends. What SIGKILL prevents was written at the last
     stage's end.
-  - In a playbook with a C(report) play the exit status is 0 when C(fleet_min_ready) is met, 2 when not, 1 when
-    the run itself broke.
+  - In a playbook with a C(report) play the exit status is 0 when C(fleet_min_ready) of the policy is met, 2 when not,
+    1 when the run itself broke.
+  - Quarantines who failed in a stage that no task closed, for all hosts together, or ends the run by the policy's brake
+    (docs/policy.md); and makes good at its start what a run that was killed left undecided.
   - One run at a time works on a host - a run that wants a host of another one ends before it begins.
   - In check mode everything is noted in a copy of the ledger that is thrown away, and the report is C(check.json).
     The exit status then is 0 when enough hosts are ready, or have nothing against them but stages that are to come.
@@ -60,6 +73,9 @@ class CallbackModule(CallbackBase):
         super().__init__(*args, **kwargs)
         self.ledger: Ledger | None = None
         self.variables: dict[str, Any] = {}
+        self.maas: Callable[[], tuple[str, str, str | None] | None] = lambda: None
+        self.before: dict[str, str] = {}  # states when the run began
+        self.policy = Policy()
         self.stage: str | None = None
         self.playbook = ""
         self.reports = False  # has the playbook a report play
@@ -78,13 +94,16 @@ class CallbackModule(CallbackBase):
     # -- what Ansible tells ---------------------------------------------------------------------------------------
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
+        end_with_this_process()  # claims end with it too, or with a worker that has some of its own
         self.playbook = Path(playbook._file_name).name
         stages = {play.vars.get("stage") for play in playbook.get_plays()}
         self.reports, self.works = "report" in stages, bool(stages & set(STAGES))
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         self.signals.check()
-        self.stage = play.vars.get("stage")
+        before, self.stage = self.stage, play.vars.get("stage")
+        if self._stops_after(before):
+            return
         self.collects = play.get_variable_manager() if play.vars.get(rolefindings.COLLECTED) else None
         if self.stage and self.ledger is None and not self.broken:
             try:
@@ -107,7 +126,7 @@ class CallbackModule(CallbackBase):
         task = result._task
         if ignore_errors or self.ledger is None or _has_rescue(task):
             return
-        said = _said(result._result)
+        said = said_of(result._result)
         if task.action.startswith("fleet_"):
             self._broke(f"{self.stage}: {said}")
             return
@@ -138,14 +157,14 @@ class CallbackModule(CallbackBase):
         self.signals.check()
         ran_out = bool(stats.dark or stats.failures) and not self.reported and _report_is_asked_for()
         with self.signals:
+            self._settle(self.stage)
             built = self._finish("broken" if self.broken else "done")
         if not self.reports or not (self.reported or self.broken or ran_out):
             return  # a playbook of one stage, or a run that --tags left without its report
         if self.unrecorded and not self.broken:
             return  # the ledger, and so the policy, does not know of that failure: Ansible's own status does
         if self.broken:
-            self._display.display(report.summary(built) if built else "", stderr=True)
-            self._exit(1)
+            self._show_broken(built)
         if built and not self.reported:
             self._display.display(report.text(built, width=max(120, shutil.get_terminal_size((150, 24)).columns)))
         met = built and (built["policy"]["met"] or (self.scratch and report.could_be_met(built, self.judged)))
@@ -162,10 +181,14 @@ class CallbackModule(CallbackBase):
             return
         variables = manager.get_vars(play=play, host=host)
         templar = Templar(loader=play.get_loader(), variables=variables)
-        wanted = ("ledger_url", "reports_dir", "fleet_min_ready", "site")
+        wanted = ("ledger_url", "reports_dir", "policy_file", "brake", "site")
         self.variables = {key: plain(templar.template(variables[key])) for key in wanted if key in variables}
+        self.maas = partial(_maas_of, variables, templar)
         self.variables["groups"] = {"fleet": [h.name for h in fleet.get_hosts()]}
-        self.judged = [h.name for h in inventory.get_hosts("fleet")]  # within the limit
+        known = set(self.variables["groups"]["fleet"])
+        self.judged = [h.name for h in inventory.get_hosts(play.hosts) if h.name in known]  # within the limit
+        self.policy = policy_of(self.variables)
+        brake_is_on(self.variables)  # a wrong word is told before anything is done
         if context.CLIARGS.get("check"):
             self._use_a_copy()
         elif self.works and (claims := claims_of(ledger_of(self.variables))):
@@ -174,7 +197,12 @@ class CallbackModule(CallbackBase):
         self.ledger = open_ledger(self.variables)
         if self.ledger.notice:
             self._display.display(self.ledger.notice)
-        os.environ[RUN_ID] = str(self.ledger.start_run(self.playbook))
+        self.before = {name: state for name, state in self.ledger.states().items() if name in self.judged}
+        os.environ[RUN_ID] = str(self.ledger.start_run(self.playbook, os.environ.get(FLEET_RUN, "")))
+        Path(os.environ.get("FIRSTLIGHT_RUN_FILE", os.devnull)).write_text(os.environ[RUN_ID])  # scripts/fleet reads it
+        if self.works and not self.scratch:
+            for name, why in settle_left(self.ledger, self.policy, self.judged).items():
+                self._display.display(f"{name}: quarantined for what a run that was stopped had found: {why}")
         atexit.register(self._stopped)
         before = signal.getsignal(signal.SIGTERM)
 
@@ -219,6 +247,32 @@ class CallbackModule(CallbackBase):
         facts = plain(self.collects.get_vars(host=host).get("ansible_facts") or {})
         return rolefindings.readable(facts.get(rolefindings.FACT))
 
+    def _settle(self, stage: str | None) -> bool:
+        """Decide who is quarantined for this stage, where no task did; True when the brake stops the run."""
+        if self.ledger is None or stage not in STAGES:
+            return False
+        try:
+            settled = settle(self.ledger, self.policy, stage, brake_is_on=brake_is_on(self.variables))
+        except FirstlightError as error:
+            self._display.warning(str(error))
+            return False
+        if settled.stop:
+            self._broke(f"{stage}: {settled.line()}")
+        return settled.stop is not None
+
+    def _stops_after(self, stage: str | None) -> bool:
+        """End the run where the brake stops it; no later stage starts."""
+        with self.signals:
+            stops = self._settle(stage)
+            built = self._finish("broken") if stops else None
+        if stops:
+            self._show_broken(built)
+        return stops
+
+    def _show_broken(self, built: dict[str, Any] | None) -> None:
+        self._display.display(report.summary(built) if built else "", stderr=True)
+        self._exit(1)
+
     def _broke(self, why: str) -> None:
         if not self.broken:
             self.broken = why
@@ -227,6 +281,7 @@ class CallbackModule(CallbackBase):
     def _stopped(self) -> None:
         if self.ledger is not None and os.getpid() == self.pid:
             self._say_what_goes_on(self.ledger)
+            self._settle(self.stage)
             self._finish("stopped")
 
     def _say_what_goes_on(self, ledger: Ledger) -> None:
@@ -258,7 +313,11 @@ class CallbackModule(CallbackBase):
             return None
         try:
             ledger.end_run(ledger.run_id, outcome, self.broken)
-            return write_report(ledger, self.variables, self.judged, check=self.scratch is not None)
+            built = write_report(ledger, self.variables, self.judged, check=self.scratch is not None)
+            if self.works and self.scratch is None and not self.reported and outcome != "stopped":
+                self._tickets(ledger)
+                self._mirror_states(ledger)
+            return built
         except FirstlightError as error:
             self._display.error(f"the report could not be written: {error}")
             return None
@@ -266,29 +325,28 @@ class CallbackModule(CallbackBase):
             if self.scratch:
                 shutil.rmtree(self.scratch, ignore_errors=True)
 
+    def _tickets(self, ledger: Ledger) -> None:
+        """Tell of tickets where no task did; not of hosts that the brake kept from quarantine."""
+        try:
+            stopped = kept_by_brake(ledger, self.judged)
+            problems = tell(ledger, self.variables, self.policy, check=False, names=self.judged, stopped=stopped)
+        except FirstlightError as error:
+            problems = [f"tickets: {error}"]
+        for problem in problems:
+            self._display.warning(problem)
+
+    def _mirror_states(self, ledger: Ledger) -> None:
+        """As tags in MAAS, where no task did, and where this run has changed a state."""
+        states = {name: state for name, state in ledger.states().items() if name in self.judged}
+        if states == self.before or (maas := self.maas()) is None:
+            return
+        site = site_tag(str(self.variables.get("site") or ""))
+        for line in keep(partial(MaasClient, *maas), states, self._display.display, site):
+            self._display.display(line)
+
     def _exit(self, status: int) -> None:
         """Ansible offers no other way to set its exit status: at its last event, or at the first for a wrong start."""
         sys.exit(status)
-
-
-def _said(result: Mapping[str, Any]) -> str:
-    """Why a task failed: of a loop what its first failed item says, of a command what it printed last."""
-    items = result.get("results")
-    for item in items if isinstance(items, list) else ():
-        if isinstance(item, Mapping) and item.get("failed"):
-            named = item.get("item")
-            return f"{named}: {_why(item)}" if isinstance(named, str) else _why(item)
-    return _why(result)
-
-
-def _why(result: Mapping[str, Any]) -> str:
-    message = str(result.get("msg") or "")
-    if message in ("", "non-zero return code"):
-        printed = (str(result.get(name) or "").strip() for name in ("stderr", "stdout"))
-        last = next((text.splitlines()[-1] for text in printed if text), "")
-        code = f"exit status {result['rc']}" if message and "rc" in result else message
-        message = ": ".join(part for part in (code, last) if part)
-    return message or "no message"
 
 
 def _one_line(error: BaseException) -> str:
@@ -315,3 +373,15 @@ def _has_rescue(task: Any) -> bool:
             return True
         parent = getattr(parent, "_parent", None)
     return False
+
+
+def _maas_of(variables: Mapping[str, Any], templar: Templar) -> tuple[str, str, str | None] | None:
+    """Address, key and CA file of the site's MAAS; None where it has none, or where its key cannot be read."""
+    try:
+        url, key, ca_file = (
+            os.environ.get(f"FIRSTLIGHT_{name.upper()}") or plain(templar.template(variables.get(name)))
+            for name in ("maas_url", "maas_api_key", "maas_ca_file")
+        )
+    except AnsibleError:
+        return None
+    return (str(url), str(key), str(ca_file) if ca_file else None) if url and key else None

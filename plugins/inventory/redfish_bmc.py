@@ -10,28 +10,18 @@ from typing import Any
 from ansible import context
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.utils.vars import load_extra_vars
 
 try:
     from firstlight.bmc.discover import Target, discover
     from firstlight.bmc.hardware import Record
-    from firstlight.bmc.judge_rest import pxe_nic
-    from firstlight.bmc.known import (
-        REFUSED,
-        VERSION,
-        age,
-        from_entries,
-        group_name,
-        is_fresh,
-        limited_to,
-        not_asked,
-        to_entries,
-        updated,
-    )
+    from firstlight.bmc.hostvars import host_groups, host_variables
+    from firstlight.bmc.kept import Kept, Rules, must_ask
+    from firstlight.bmc.known import group_name, limited_to, not_asked
     from firstlight.bmc.progress import Progress
     from firstlight.credentials import ENVIRONMENT, Credentials
     from firstlight.errors import FirstlightError, InputError
     from firstlight.inventory_error import Refusal
-    from firstlight.profile import Profile
     from firstlight.secretsfile import read_secrets
     from firstlight.sitefiles import PlannedHost, load_fleet, load_profiles
 
@@ -50,13 +40,15 @@ description:
   - A refused password is not tried again, and a BMC that was asked less than O(fresh_seconds) ago is not asked again
     in any way, because three wrong passwords in a minute make an iDRAC block the address that they came from.
   - What the BMCs said is kept in the inventory cache. A BMC that fails later keeps its last good hardware, marked
-    stale, with its new condition.
+    stale, with its new condition. Runs at the same time on one machine add to what the others keep; of two records of
+    a host the later one counts.
   - "Groups: C(fleet), and below it C(rack_NAME); C(profile_NAME); C(bmc_ok), and C(bmc_failed) with
-    C(bmc_CONDITION) below it; C(bmc_not_asked); C(state_NAME)."
+    C(bmc_CONDITION) below it; C(bmc_not_asked); C(state_NAME); C(golden) and C(lemon), always there, by the ledger's
+    past and the policy."
   - "Variables of a host: C(planned) (its row of the fleet file), C(bmc_address), C(bmc_port), C(rack), C(unit),
     C(service_tag), C(profile) (the whole profile), C(pxe_mac), C(bmc_condition), C(bmc_record), C(bmc_previous)
     (the last good record before its parts changed, for 30 days), C(ledger_state).
-    Variables of the group C(fleet): C(site), C(ledger_url), C(bmc_ca_file)."
+    Variables of the group C(fleet): C(site), C(ledger_url), C(policy_file), C(bmc_ca_file)."
   - The name of the file must end in C(redfish_bmc.yml) or C(redfish_bmc.yaml).
 extends_documentation_fragment:
   - constructed
@@ -104,6 +96,12 @@ options:
       - The ledger, an SQLite file or an SQLAlchemy URL; tells each host's state. Without it, or while the file does
         not exist, every host is C(planned).
     type: str
+  policy:
+    description:
+      - The site's policy, see docs/policy.md. Where the file is not there, its defaults hold.
+      - A wrong one ends a run at its start. Until then nobody is C(golden) or a C(lemon), which a warning says.
+    type: str
+    default: policy.yml
   refresh:
     description:
       - Whom to ask. V(never) asks nobody and tells what the cache holds. V(missing) asks the BMCs of which nothing
@@ -176,10 +174,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         try:
             self.read_site(inventory, loader, path, cache)
-            states = self._states()
-            limit = limited_to(context.CLIARGS.get("subset"), self.fleet, states)
+            states, grades = self._past()
+            # playbooks/reprovision.yml and others take the one host that they are for as a variable
+            named = str(load_extra_vars(loader).get("host") or "")
+            limit = limited_to(context.CLIARGS.get("subset") or named, self.fleet, states)
             records = self.records(use_cache=cache, limit=limit)
-            self._fill(records, states)
+            self._fill(records, states, grades)
         except FirstlightError as error:
             raise Refusal(str(error)) from None
 
@@ -199,6 +199,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self.profiles = load_profiles(self._path_option("profiles"))
         self.fleet = load_fleet(self._path_option("fleet"), self.profiles)
         self.key = self.get_cache_key(path)
+        cached = bool(self.get_option("cache"))
+        expire = self.get_option("cache_timeout") if cached else 0
+        self.rules = Rules(self.get_option("fresh_seconds"), bool(self.get_option("retry")), expire)
+        self.kept = Kept(
+            self.fleet,
+            self.path,
+            self._load if cached else None,
+            self._save,
+            learnt=_learnt.setdefault(self.key, {}),
+            warn=lambda line: self.display.warning(f"redfish_bmc: {line}"),
+        )
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
@@ -214,19 +225,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         limit: ask at most these. refresh: instead of the option of that name; "now" asks also those that were asked a
         moment ago, but for those that refused the password then.
         """
-        flushed = bool(context.CLIARGS.get("flush_cache")) and not use_cache and self.key not in _learnt
+        flushed = bool(context.CLIARGS.get("flush_cache")) and not use_cache and not self.kept.learnt
         refresh = refresh or ("flush" if flushed else self.get_option("refresh"))
-        known = self._known(use_cache)
+        # Also when the cache is flushed: whoever does not answer then keeps its last good hardware.
+        known = self.kept.read()
         asked = [
             host
             for host in self.fleet.hosts
-            if (limit is None or host.name in limit) and self._must_ask(known.get(host.name), use_cache, refresh)
+            if (limit is None or host.name in limit) and must_ask(known.get(host.name), self.rules, refresh, use_cache)
         ]
         if asked:
-            answers = self._ask(asked, on_record)
-            for name, record in answers.items():
-                known[name], self.previous[name] = updated(record, known.get(name), self.previous.get(name))
-            self._keep(known)
+            known = self.kept.add(self._ask(asked, on_record))
         why = "refresh is never" if refresh == "never" else "it is outside the limit"
         return {host.name: known.get(host.name) or not_asked(host.name, why) for host in self.fleet.hosts}
 
@@ -252,7 +261,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def would_ask(self, record: Record) -> bool:
         """Whether refresh "now" asks this host."""
-        return self._must_ask(record, use_cache=True, refresh="now")
+        return must_ask(record, self.rules, "now")
 
     def ca_file(self) -> str:
         return str(self._path_option("ca_file"))
@@ -276,59 +285,46 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             targets.append(Target(host.name, host.bmc_address, host.bmc_port, login.username, login.password))
         return targets
 
-    def _known(self, use_cache: bool) -> dict[str, Record]:
-        """Records from the cache, and from earlier in this run.
+    def _load(self) -> Any:
+        """What the cache holds now, also after refresh_inventory, whose parse(cache=False) means: do not go by it."""
+        self.load_cache_plugin()  # what an open one has read it does not read again
+        try:
+            return self._cache.get(self.key)
+        except (AnsibleError, KeyError, TypeError, ValueError):
+            return None  # damaged; asking everyone makes it anew
 
-        Also when the cache is flushed: then everyone (within the limit) is asked, see _must_ask, and whoever does not
-        answer keeps its last good hardware.
-        """
-        stored: dict[str, Any] = {}
-        if self.get_option("cache"):
-            try:
-                cached = self._cache.get(self.key)
-            except (AnsibleError, KeyError, TypeError, ValueError):
-                cached = None  # damaged; asking everyone makes it anew
-            if isinstance(cached, dict) and cached.get("version") == VERSION:
-                hosts = cached.get("hosts")
-                stored.update(hosts if isinstance(hosts, dict) else {})
-        stored.update(_learnt.get(self.key, {}))
-        self.previous: dict[str, Record | None] = dict(from_entries(self.fleet, stored, "previous"))
-        return from_entries(self.fleet, stored)
-
-    def _keep(self, known: dict[str, Record]) -> None:
-        hosts = to_entries(self.fleet, known, self.previous)
-        _learnt[self.key] = hosts
-        if self.get_option("cache"):
-            # Also after refresh_inventory, whose parse(cache=False) means: do not read it. A new object, because
-            # only what differs from what was read is written.
-            self._cache[self.key] = {"version": VERSION, "hosts": hosts}
-
-    def _must_ask(self, record: Record | None, use_cache: bool, refresh: str) -> bool:
-        if refresh == "never":
-            return False
-        if record is None or record.condition == "not_asked" or refresh == "flush":
-            return True
-        if is_fresh(record, self.get_option("fresh_seconds")) and (refresh != "now" or record.condition in REFUSED):
-            return False
-        if not use_cache or refresh in ("always", "now"):
-            return True
-        # The cache's own clock starts anew whenever one record in it changes.
-        too_old = self.get_option("cache") and 0 < self.get_option("cache_timeout") < age(record)
-        return too_old or (record.condition != "ok" and bool(self.get_option("retry")))
+    def _save(self, content: dict[str, Any]) -> None:
+        self._cache[self.key] = content
+        self.update_cache_if_changed()  # now, under the lock of kept, not when Ansible does
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
-    def _states(self) -> dict[str, str]:
-        """Each host's state by name, as the ledger has it; {} without a ledger."""
+    def _past(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Each host's state by name, and golden or lemon of those that are; as the ledger has it, {} without one."""
         url = self._ledger_url()
         if not url:
-            return {}
+            return {}, {}
         from firstlight.ledger.store import Ledger  # half a second that a site without a ledger need not wait
 
         prefix = "sqlite:///"
         if url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists():
-            return {}  # the first run writes it; reading an inventory does not
-        return dict(Ledger(url, create=False).states())
+            return {}, {}  # the first run writes it; reading an inventory does not
+        ledger = Ledger(url, create=False)
+        if ledger.is_new():
+            return {}, {}  # a database that was made for it, before the first run
+        states = dict(ledger.states())
+        try:
+            return states, self._grades(ledger)
+        except InputError as error:
+            self.display.warning(f"redfish_bmc: {error}; the groups golden and lemon are empty")
+            return states, {}
+
+    def _grades(self, ledger: Any) -> dict[str, str]:
+        from firstlight.policy.grades import grades
+        from firstlight.policy.settings import Policy, load_policy
+
+        path = self._path_option("policy")
+        return grades(ledger, load_policy(path) if path.exists() else Policy())
 
     def _ledger_url(self) -> str | None:
         option = self.get_option("ledger")
@@ -339,13 +335,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         text = _plain(option)
         return str(ledger_url(text if "://" in text else str(Path(text).expanduser()), self.path.parent))
 
-    def _fill(self, records: dict[str, Record], states: dict[str, str]) -> None:
+    def _fill(self, records: dict[str, Record], states: dict[str, str], grades: dict[str, str]) -> None:
         add, fleet, profiles = self.inventory, self.fleet, self.profiles
-        for group in ("fleet", "bmc_ok", "bmc_failed"):
+        for group in ("fleet", "bmc_ok", "bmc_failed", "golden", "lemon"):
             add.add_group(group)
         add.set_variable("fleet", "site", _plain(fleet.site))
         add.set_variable("fleet", "bmc_ca_file", self.ca_file())
         add.set_variable("fleet", "profiles_folder", str(self._path_option("profiles")))
+        add.set_variable("fleet", "policy_file", str(self._path_option("policy")))
         url = self._ledger_url()
         if url:
             add.set_variable("fleet", "ledger_url", url)
@@ -354,25 +351,16 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             record = records[host.name]
             state = states.get(host.name, "planned")
             add.add_host(host.name)
-            self._group(f"rack_{host.rack}", host.name, parent="fleet")
-            self._group(f"profile_{host.profile}", host.name)
-            self._group(f"state_{state}", host.name)
-            if record.condition == "ok":
-                self._group("bmc_ok", host.name)
-            elif record.condition == "not_asked":
-                self._group("bmc_not_asked", host.name, parent="fleet")
-            else:
-                self._group(f"bmc_{record.condition}", host.name, parent="bmc_failed")
-            variables = _variables(host, record, profiles[host.profile])
-            previous = self.previous.get(host.name)
-            if previous:
-                variables["bmc_previous"] = previous.to_dict()
+            for group, parent in host_groups(host, record, state, grades.get(host.name, "")):
+                self._group(group, host.name, parent)
+            previous = self.kept.previous.get(host.name)
+            variables = host_variables(host, record, profiles[host.profile], previous)
             variables |= {"profile": plain_profiles[host.profile], "ledger_state": state}
             for name, value in variables.items():
                 add.set_variable(host.name, name, value)
             self._construct(host.name, variables)
 
-    def _group(self, name: str, host: str, parent: str = "") -> None:
+    def _group(self, name: str, host: str, parent: str) -> None:
         group = self.inventory.add_group(group_name(name))
         self.inventory.add_child(group, host)
         if parent:
@@ -390,28 +378,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _path_option(self, name: str) -> Path:
         joined = self.path.parent / Path(_plain(self.get_option(name))).expanduser()
         return Path(os.path.normpath(joined))
-
-
-def _variables(host: PlannedHost, record: Record, profile: Profile) -> dict[str, Any]:
-    hardware = record.hardware
-    told = hardware.service_tag if hardware and not record.stale else ""
-    tag = told or host.service_tag or (hardware.service_tag if hardware else "")
-    nic = pxe_nic(hardware, profile) if hardware else None
-    mac = (nic.mac if nic else None) or host.mac
-    variables: dict[str, Any] = {
-        "planned": host.to_dict(),
-        "bmc_address": host.bmc_address,
-        "bmc_port": host.bmc_port,
-        "rack": host.rack,
-        "unit": host.unit,
-        "bmc_condition": record.condition,
-        "bmc_record": {**record.to_dict(), "name": host.name},
-    }
-    if tag:
-        variables["service_tag"] = tag
-    if mac:
-        variables["pxe_mac"] = mac
-    return variables
 
 
 def _plain(value: Any) -> str:

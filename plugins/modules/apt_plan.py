@@ -13,7 +13,8 @@ description:
   - Simulates the installation of O(packages) with the host's own C(apt-get), and reads what would be installed,
     changed and removed.
   - Fails with one line when the transaction would touch the kernel, remove a package outside O(family), or bring
-    together packages of O(family) from archives other than those of O(labels).
+    together packages of O(family) from archives other than those of O(labels). The failure carries a finding
+    (RV(findings)), since doing the same again would mend nothing.
   - Packages that are there as wanted are left alone, so that a run later upgrades nothing by the way.
   - Only reads; the same in check mode. Run M(ansible.builtin.apt) with RV(specs) after it.
 options:
@@ -70,11 +71,18 @@ installed:
   description: Version by name of the packages of O(family) that are there now.
   returned: success
   type: dict
+findings:
+  description:
+    - One of status C(fail) and action C(escalate), C(packages.refused) where the transaction would do more than it
+      should, C(packages.not_installable) where apt finds no way to install what is wanted.
+  returned: when that is why it failed
+  type: list
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible.module_utils.firstlight import aptplan  # noqa: E402
 from ansible.module_utils.firstlight.checks.capture import Command, run_command  # noqa: E402
+from ansible.module_utils.firstlight.findings import Finding  # noqa: E402
 
 STATUS = "-f=${db:Status-Status}|${Package}|${Version}\\n"
 
@@ -85,6 +93,12 @@ def read(module, argv, limit=120.0):
     if output.problem:
         module.fail_json(msg=f"apt_plan: {argv[0]}: {output.problem}: {output.errors.strip()[:300]}")
     return output
+
+
+def refuse(module, symptom, said):
+    """Fails with a finding: a retry meets the same packages again, so a person has to decide."""
+    finding = Finding("packages", "fail", symptom, "apt", said, "escalate")
+    module.fail_json(msg=said, findings=[finding.to_dict()])
 
 
 def archives(module, names):
@@ -120,12 +134,13 @@ def main():
         output = read(module, argv)
         if output.code:
             reason = aptplan.errors(output.text + "\n" + output.errors)
-            module.fail_json(msg=f"apt cannot install {' '.join(specs)}: {reason}"[:1500])
+            refuse(module, "packages.not_installable", f"apt cannot install {' '.join(specs)}: {reason}"[:1500])
         plan = aptplan.parse_simulation(output.text)
     said = aptplan.refusals(plan, family, labels, archives(module, sorted(installed)) if labels else {})
     if said:
         more = f"; and {len(said) - 10} more" if len(said) > 10 else ""
-        module.fail_json(msg=f"refused: installing {' '.join(specs or packages)} {'; '.join(said[:10])}{more}")
+        what = " ".join(specs or packages)
+        refuse(module, "packages.refused", f"refused: installing {what} {'; '.join(said[:10])}{more}")
     module.exit_json(
         changed=False,
         specs=aptplan.complete(specs, plan, family),

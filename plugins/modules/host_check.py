@@ -109,23 +109,28 @@ options:
         type: bool
         default: false
       gpu_driver:
-        description: The exact version of the GPU driver. Empty, any will do that all GPUs agree on.
+        description:
+          - The exact version of the GPU driver. Empty, any will do that all GPUs agree on; not given, as C(versions).
         type: str
-        default: ""
+      gpu_vbios:
+        description: The exact version of the GPUs' VBIOS. Empty, what the profile says; not given, as C(versions).
+        type: str
       gpu_rdma:
         description: How HCAs reach GPU memory, for the check C(gpu_rdma). Empty, as the profile says.
         type: str
         choices: ["", peermem, dmabuf, both]
         default: ""
       docker_gpu:
-        description: How containers get GPUs, for the check C(docker). Empty, that is not judged.
+        description:
+          - How containers get GPUs, for the check C(docker). C(auto) is as the role docker_engine chooses, by Docker's
+            version. Empty, that is not judged.
         type: str
-        choices: ["", cdi, runtime]
+        choices: ["", auto, cdi, runtime]
         default: ""
       containers:
         description:
           - Names of the containers that may be there, as shell patterns; any other is C(fail). Without the list
-            containers that are privileged or left over are C(warn).
+            containers that are privileged, left over, or run while no job may (O(expect.gpu_processes)), are C(warn).
         type: list
         elements: str
       gpu_processes:
@@ -135,9 +140,8 @@ options:
         type: list
         elements: str
       hca_firmware:
-        description: The exact firmware version of the HCAs. Empty, what the profile says.
+        description: The exact firmware version of the HCAs. Empty, what the profile says; not given, as C(versions).
         type: str
-        default: ""
       hca_counters:
         description: The HCAs' error counters at an earlier time, that their growth is judged since then.
         type: dict
@@ -153,6 +157,13 @@ options:
             C(docs/health.md).
         type: int
         choices: [1, 2, 3]
+      versions:
+        description:
+          - What a host that runs this distribution and architecture is expected to have, C(gpu_driver), C(gpu_vbios)
+            and C(hca_firmware), as the filter C(expected_versions) gives it from versions.yml; the host picks by its
+            own os-release. The options of these names go before it.
+        type: dict
+        default: {}
       reboot_due:
         description: A reboot has been asked for. What only that will mend in the driver is C(warn) until then.
         type: bool
@@ -209,7 +220,10 @@ findings:
     status: {description: "ok, warn, fail or unknown.", type: str, sample: fail}
     symptom: {description: A stable code; for ok the check's name., type: str, sample: gpu.missing}
     locator: {description: The part and where it sits., type: str, sample: 1 of 8 GPUs}
-    evidence: {description: What was seen and what was expected., type: str, sample: "7 GPUs, 8 expected"}
+    evidence:
+      description: What was seen and what was expected; at the end where the part sits, if the host tells that.
+      type: str
+      sample: x8 Gen5, the profile wants x16 Gen5; sits in PCIe Slot 33
     action: {description: What to do., type: str, sample: reseat}
 verdict:
   description: Whether the host is fit to train.
@@ -250,18 +264,27 @@ ran:
   type: list
   elements: str
   sample: [gpu_count, disk_usage]
+serials:
+  description: Serial numbers of the GPUs by PCI address, by which the BMC's slot of each is found.
+  returned: always
+  type: dict
+  sample: {"0000:1b:00": "1653922000123"}
 """
 
+import json  # noqa: E402
 import math  # noqa: E402
 import os  # noqa: E402
+import sys  # noqa: E402
 import time  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible.module_utils.firstlight.checks import ALL_CHECKS, TIERS, run_checks  # noqa: E402
+from ansible.module_utils.firstlight.checks.capture import Ended, end_on_signals  # noqa: E402
 from ansible.module_utils.firstlight.checks.engine import plan  # noqa: E402
 from ansible.module_utils.firstlight.checks.folder import Keeper, facts_here, write_archive  # noqa: E402
+from ansible.module_utils.firstlight.checks.places import Placing  # noqa: E402
 from ansible.module_utils.firstlight.health import VERSION, earlier  # noqa: E402
-from ansible.module_utils.firstlight.health.settings import known_check, read_expect, read_skips  # noqa: E402
+from ansible.module_utils.firstlight.health.settings import known_check, of_system, read_expect, read_skips  # noqa: E402
 from ansible.module_utils.firstlight.profile import Profile  # noqa: E402
 
 EXPORTERS = {"node_exporter": 9100}
@@ -309,16 +332,18 @@ def main():
                     "exporters": {"type": "dict", "default": EXPORTERS},
                     "zfs_pool": {"type": "dict", "default": {}},
                     "acs_in_virtual_machines": {"type": "bool", "default": False},
-                    "gpu_driver": {"type": "str", "default": ""},
+                    "gpu_driver": {"type": "str"},
+                    "gpu_vbios": {"type": "str"},
                     "gpu_rdma": {"type": "str", "choices": ["", "peermem", "dmabuf", "both"], "default": ""},
-                    "docker_gpu": {"type": "str", "choices": ["", "cdi", "runtime"], "default": ""},
+                    "docker_gpu": {"type": "str", "choices": ["", "auto", "cdi", "runtime"], "default": ""},
                     "containers": {"type": "list", "elements": "str"},
                     "gpu_processes": {"type": "list", "elements": "str"},
-                    "hca_firmware": {"type": "str", "default": ""},
+                    "hca_firmware": {"type": "str"},
                     "hca_counters": {"type": "dict"},
                     "nvlink_counters": {"type": "dict"},
                     "kernel_log": {"type": "dict"},
                     "dcgm_diag_level": {"type": "int", "choices": [1, 2, 3]},
+                    "versions": {"type": "dict", "default": {}},
                     "reboot_due": {"type": "bool", "default": False},
                 },
             },
@@ -338,7 +363,7 @@ def main():
             known_check("checks", name)
         if params["profile"] is None and not params["checks"]:
             raise ValueError("profile: is missing; only where checks names some it is not required")
-        expect = read_expect(params["expect"])
+        expect = of_system(read_expect(params["expect"]), facts_here(VERSION)["system"])
         limit = params["timeout"] if params["timeout"] is not None else TIERS[params["tier"]]
         if not math.isfinite(limit) or not 0 < limit <= 86400:
             raise ValueError(f"timeout: {limit!r} is not more than 0 and at most 86400 seconds")
@@ -350,7 +375,8 @@ def main():
         module.fail_json(msg=f"earlier: {error}")
     boot = earlier.boot_here()
     expect = earlier.known(expect, memory, time.time(), boot)
-    keeper = Keeper()
+    placing = Placing()
+    keeper = Keeper(placing)
     result = run_checks(
         ALL_CHECKS,
         profile,
@@ -362,6 +388,7 @@ def main():
         only=params["checks"],
         run=keeper,
     )
+    result = placing.told(result)
     captures = params["capture"] is not None and not module.check_mode
     if captures:
         try:
@@ -381,8 +408,14 @@ def main():
         values=result.values,
         time=result.time,
         ran=result.ran,
+        serials=placing.serials,
     )
 
 
 if __name__ == "__main__":
-    main()
+    end_on_signals()
+    try:
+        main()
+    except Ended as ended:
+        print(json.dumps({"failed": True, "msg": f"ended by {ended}, and with it all that it ran"}))
+        sys.exit(1)

@@ -30,6 +30,10 @@ options:
       - Why the host must be rebooted before the role's work is done; empty when it need not. Kept by role in the fact
         C(reboot_needed), which is empty when no role asks. Without it the fact is left as it is.
     type: str
+  at_once:
+    description: Fails the task even where findings are collected, for what nothing that comes after it could work with.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -45,6 +49,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+findings:
+  description: Those that say no to the host.
+  type: list
+  elements: dict
+  returned: failure
 ansible_facts:
   description: The fact.
   type: dict

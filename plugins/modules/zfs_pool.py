@@ -11,7 +11,7 @@ short_description: A ZFS pool over every drive that is not the system's
 version_added: "0.1.0"
 description:
   - Creates the pool, or imports it where the drives hold it already, and sets what the site wants of it. A pool that is
-    there is never made anew.
+    there is never made anew, but for O(anew).
   - The drives of the operating system are left out by what is mounted, and once more by their identity. A drive that
     holds anything (partition table, file system, RAID, another pool) is named in a finding and nothing is done, unless
     its serial is in O(wipe_serials).
@@ -40,7 +40,9 @@ options:
     type: int
     default: 0
   wipe_serials:
-    description: Serials of drives that may be emptied for the pool. Never one that is mounted or otherwise in use.
+    description:
+      - Serials of drives that may be emptied for the pool. Never one that is mounted or otherwise in use, nor one with
+        the label of a pool of this name that is not imported, unless O(anew) says so.
     type: list
     elements: str
     default: []
@@ -61,6 +63,12 @@ options:
     default: false
   mixed_sizes:
     description: Whether drives of different sizes are taken; a group has room as if all were as the smallest.
+    type: bool
+    default: false
+  anew:
+    description:
+      - Whether a pool of this name that is not imported is given up, and a new one made. Each drive must be listed in
+        O(wipe_serials), else nothing is done. A pool that is imported is kept.
     type: bool
     default: false
   pool_properties:
@@ -132,7 +140,7 @@ from ansible.module_utils.firstlight.zfs.properties import check_datasets, text_
 from ansible.module_utils.firstlight.zfs.run import NOT_FOUND, bring_about  # noqa: E402
 
 # zpoolconcepts(7): a name of a pool, and words that are none
-_NAME = re.compile(r"^(?!mirror|raidz|draid|spare|log$|c[0-9])[a-z][A-Za-z0-9_.:-]{0,63}$")
+_NAME = re.compile(r"^(?!mirror|raidz|draid|spare|log$|c[0-9])[a-z][A-Za-z0-9_.:-]{0,63}\Z")
 
 
 def texts(values):
@@ -165,6 +173,7 @@ def read_wanted(params):
             replace={str(old): str(new) for old, new in params["replace"].items()},
             force_import=params["import_forced"],
             mixed_sizes=params["mixed_sizes"],
+            anew=params["anew"],
             pool_properties=texts(params["pool_properties"]),
             properties=texts(params["properties"]),
         ),
@@ -185,6 +194,7 @@ def main():
             "replace": {"type": "dict", "default": {}},
             "import_forced": {"type": "bool", "default": False},
             "mixed_sizes": {"type": "bool", "default": False},
+            "anew": {"type": "bool", "default": False},
             "pool_properties": {"type": "dict", "default": {}},
             "properties": {"type": "dict", "default": {}},
             "datasets": {"type": "list", "elements": "dict", "default": []},

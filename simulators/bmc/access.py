@@ -105,11 +105,12 @@ class Access:
         if self._blocked.get(client, 0) > now:
             raise errors.access_denied()
         settings = self._machine.settings
+        name, secret = self._machine.login
         right = (
             isinstance(user, str)
             and isinstance(password, str)
-            and hmac.compare_digest(user.encode(), str(settings["username"]).encode())
-            and hmac.compare_digest(password.encode(), str(settings["password"]).encode())
+            and hmac.compare_digest(user.encode(), name.encode())
+            and hmac.compare_digest(password.encode(), secret.encode())
         )
         if right and not self._machine.has("wrong_password"):
             self._failures.pop(client, None)

@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from simulators.bmc import errors, faults
+from simulators.bmc.hardware import REPLACEABLE
 from simulators.bmc.service import Bmc, Service
 
 DISK_KEYS = ("hostname", "address", "image", "user_data", "root")
@@ -27,6 +28,7 @@ def application(service: Service) -> web.Application:
             web.put("/machines/{name}/faults/{fault}", fault_on),
             web.delete("/machines/{name}/faults/{fault}", fault_off),
             web.post("/machines/{name}/repair", repair),
+            web.post("/machines/{name}/parts/{part}/replace", replace_part),
             web.put("/machines/{name}/disk", disk_write),
             web.delete("/machines/{name}/disk", disk_erase),
             web.post("/machines/{name}/reboot", reboot),
@@ -117,6 +119,18 @@ async def repair(request: web.Request) -> web.Response:
     bmc = _bmc(request)
     for name in list(bmc.machine.faults):
         await bmc.set_fault(name, None)
+    return web.json_response(describe(bmc))
+
+
+async def replace_part(request: web.Request) -> web.Response:
+    """POST /machines/NAME/parts/PART/replace: a new part, without the faults of the old one."""
+    bmc, part = _bmc(request), request.match_info["part"]
+    if part not in REPLACEABLE:
+        raise _refuse(404, f"no part {part!r}; there are {', '.join(REPLACEABLE)}")
+    for fault, (parameter, number) in REPLACEABLE[part].items():
+        if bmc.machine.fault_number(fault, parameter) == number:
+            await bmc.set_fault(fault, None)
+    await bmc.replace(part)
     return web.json_response(describe(bmc))
 
 

@@ -84,6 +84,7 @@ FAULTS: dict[str, dict[str, tuple[float, float, float] | str]] = {
     "disk_full": {},
     "host_clock_off": {"seconds": (12, -1e6, 1e6)},
     "exporter_dead": {},
+    "mirror_down": {},
     "command_hangs": {"tool": "nvme"},
     # power, cooling, memory, chassis
     "psu_missing": {"psu": _PSU},
@@ -102,6 +103,9 @@ FAULTS: dict[str, dict[str, tuple[float, float, float] | str]] = {
     "old_firmware": {"component": "bios", "version": "1.1.2"},
     "bios_wrong": {"attribute": "PxeDev1EnDis", "value": "Disabled"},
     "sel_critical": {"count": (2, 1, 100), "hours": (3, 0, 100_000)},
+    # what it does for Dell's support
+    "eula_not_accepted": {},
+    "support_data_fails": {},
 }
 
 FIRMWARE_COMPONENTS = ("bios", "bmc", "hca", "gpu", "nic", "nvme", "psu")

@@ -11,7 +11,7 @@ from simulators.bmc.tree import CHASSIS, MANAGER, ROOT, SYSTEM, Resource, ref
 OLD_SESSIONS = f"{ROOT}/Sessions"
 _GONE_8 = re.compile(
     rf"{ROOT}/(SessionService/Sessions|JobService.*|UpdateService/MultipartUpload)|{CHASSIS}/((Power|Thermal)Subsystem|Sensors).*"
-    rf"|{SYSTEM}/(Settings|Processors/Video\..*|Oem/Dell/DellSystem/.*)"
+    rf"|{MANAGER}/Oem/Dell/DellLCService|{SYSTEM}/(Settings|Processors/Video\..*|Oem/Dell/DellSystem/.*)"
 )
 
 
@@ -30,7 +30,8 @@ def _idrac8(machine: Machine, path: str, body: Resource) -> Resource | None:
         links = {key: value for key, value in body["Links"].items() if not key.startswith("Processors")}
         return body | {"Links": links}
     if path == MANAGER:
-        return body | {"Model": "13G Monolithic"}
+        links = body["Links"] | {"Oem": {"Dell": {"Jobs": body["Links"]["Oem"]["Dell"]["Jobs"]}}}
+        return body | {"Links": links, "Model": "13G Monolithic"}
     if "/PCIeFunctions/" in path:
         return body | {"Links": {key: value for key, value in body["Links"].items() if key != "Processors"}}
     if path == f"{SYSTEM}/Processors":

@@ -7,6 +7,7 @@ The sizes and slot names are those of a Dell PowerEdge XE9680.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 MODEL = "PowerEdge XE9680"
@@ -23,6 +24,23 @@ PSUS = 6  # numbered from 1
 FANS = 16
 DIMMS = tuple(f"{bank}{number}" for bank in "AB" for number in range(1, 17))
 DIMM_GIB = 64
+
+# What can be replaced: its name in serial numbers, and the faults (with the parameter that names the part) that go
+# with the old one.
+REPLACEABLE: dict[str, dict[str, tuple[str, int]]] = {
+    **{f"gpu{n}": dict.fromkeys(
+        ("gpu_missing", "gpu_failed", "gpu_lost", "gpu_ecc", "gpu_xid", "nvlink_down", "nvlink_errors"), ("gpu", n)
+    ) for n in range(len(GPU_SLOTS))},
+    **{f"InfiniBand.Slot.{slot}": dict.fromkeys(("hca_missing", "hca_failed", "hca_no_link"), ("hca", n))
+       for n, slot in enumerate(HCA_SLOTS)},
+    **{f"nvme{n}": dict.fromkeys(("nvme_missing", "nvme_failed", "nvme_worn"), ("drive", n)) for n in range(DRIVES)},
+    **{f"psu{n}": dict.fromkeys(("psu_missing", "psu_failed"), ("psu", n)) for n in range(1, PSUS + 1)},
+    **{f"dimm{slot}": dict.fromkeys(("dimm_failed", "dimm_missing"), ("dimm", n)) for n, slot in enumerate(DIMMS, 1)},
+    "nic1": {}, "nic2": {}, "boss0": {}, "boss1": {}, "osdisk": {}, "board": {}, "bmc": {},
+}  # fmt: skip
+# Several parts at once. Of a mirror one drive may be another one, and the other has all that was on it.
+PARTS_OF = {"osdisk": ("boss0", "boss1")}
+FACTORY_USER = "root"
 
 _SERIAL_LETTERS = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
@@ -60,10 +78,14 @@ class Disk:
 
 @dataclass(frozen=True)
 class Hardware:
-    """All parts of the machine with this number (1 and up) and service tag."""
+    """All parts of the machine with this number (1 and up) and service tag.
+
+    replaced: how often parts were replaced, by their names (REPLACEABLE); a part that was has another serial number.
+    """
 
     index: int
     service_tag: str
+    replaced: Mapping[str, int] = field(default_factory=dict, hash=False)
     board_serial: str = field(init=False)
     uuid: str = field(init=False)
     bmc_mac: str = field(init=False)
@@ -80,7 +102,7 @@ class Hardware:
         digest = hashlib.sha256(f"uuid/{self.index}".encode()).hexdigest()
         put(self, "uuid", f"4c4c4544-00{digest[:2]}-{digest[2:6]}-80{digest[6:8]}-{digest[8:20]}")
         # iDRAC writes its own MAC in lower case and the host's in upper case.
-        put(self, "bmc_mac", mac("B07B25", self.index * 2).lower())
+        put(self, "bmc_mac", self.mac("bmc", mac("B07B25", self.index * 2)).lower())
         put(
             self,
             "gpus",
@@ -96,7 +118,7 @@ class Hardware:
                 Port(
                     f"NIC.Embedded.{number}-1-1",
                     f"NIC.Embedded.{number}-1",
-                    boot_mac(self.index, number),
+                    self.mac(f"nic{number}", boot_mac(self.index, number)),
                     f"Embedded NIC {number} Port 1 Partition 1",
                 )
                 for number in (1, 2)
@@ -109,7 +131,7 @@ class Hardware:
                 Port(
                     f"InfiniBand.Slot.{slot}-1",
                     f"InfiniBand.Slot.{slot}-1",
-                    mac("B83FD2", self.index * 16 + number),
+                    self.mac(f"InfiniBand.Slot.{slot}", mac("B83FD2", self.index * 16 + number)),
                     f"InfiniBand in Slot {slot} Port 1",
                 )
                 for number, slot in enumerate(HCA_SLOTS)
@@ -144,19 +166,39 @@ class Hardware:
             ),
         )
 
+    @property
+    def os_volume(self) -> str:
+        """The boot card's id of its mirror: another one where all its drives were replaced."""
+        return f"Disk.Virtual.{239 - self.replaced.get('osdisk', 0) % 240}:{BOSS}"
+
+    def bmc_login(self, user: str, password: str) -> tuple[str, str]:
+        """User and password of its BMC: these, which the lab gave it, or those of the factory where it was replaced."""
+        return (FACTORY_USER, self.serial("bmc", 14)) if self.replaced.get("bmc") else (user, password)
+
     def serial(self, part: str, length: int) -> str:
         """Return a serial number of this machine's part: letters and digits, the machine's own number at its end."""
-        digest = hashlib.sha256(f"{part}/{self.index}".encode()).digest()
+        digest = hashlib.sha256(self._identity(part).encode()).digest()
         head = "".join(_SERIAL_LETTERS[byte % len(_SERIAL_LETTERS)] for byte in digest[: length - 4])
         return head + _in_letters(self.index, 4)
 
     def digits(self, part: str, length: int) -> str:
         """Return a serial number made of digits only."""
-        digest = hashlib.sha256(f"{part}/{self.index}".encode()).digest()
+        digest = hashlib.sha256(self._identity(part).encode()).digest()
         return "".join(str(byte % 10) for byte in digest[: length - 5]) + f"{self.index:05d}"
 
+    def mac(self, part: str, first: str) -> str:
+        """Return a port's MAC: the one that it came with, or that of the part in its place."""
+        times = self.replaced.get(part, 0)
+        return f"{first[:2]}:{0xA0 + times % 80:02X}{first[5:]}" if times else first
+
+    def _identity(self, part: str) -> str:
+        times = self.replaced.get(part, 0)
+        return f"{part}/{self.index}/{times}" if times else f"{part}/{self.index}"
+
     def _gpu_uuid(self, number: int) -> str:
-        digest = hashlib.sha256(f"gpu/{self.index}/{number}".encode()).hexdigest()
+        again = self.replaced.get(f"gpu{number}", 0)
+        identity = f"gpu/{self.index}/{number}/{again}" if again else f"gpu/{self.index}/{number}"
+        digest = hashlib.sha256(identity.encode()).hexdigest()
         return f"GPU-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
 
 

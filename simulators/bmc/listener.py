@@ -166,6 +166,17 @@ class Bmc:
         woken.set()
         await self.open()
 
+    async def replace(self, part: str) -> None:
+        """Put another part in. A new BMC knows no session, and has a certificate of its own, of the lab's CA."""
+        self.machine.replace(part)
+        if part != "bmc":
+            return
+        self.access.forget()
+        self._certificate = None
+        lab_files.issue(self._world.lab_dir, self.machine.name, self.machine.address[0])
+        self.shut()
+        await self.open()
+
     def restart(self, meanwhile: Callable[[], None] | None = None) -> None:
         """Restart the BMC, not the server: away for a while, then not ready, then empty, then as before.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from simulators import lab_files
 from simulators.bmc import bios, faults, lclog
-from simulators.bmc.hardware import Hardware
+from simulators.bmc.hardware import PARTS_OF, Hardware
 
 BOOT_ORDER = ("Boot0000", "Boot0001")  # the NIC, then the OS disk
 DEFAULT_VENDOR = "dell-idrac9"
@@ -40,6 +40,7 @@ class Machine:
         self.boots: int = public.get("boots", 0)
         self.last_boot: str | None = public.get("last_boot")
         self.disk: dict[str, Any] | None = public.get("disk")
+        self.replaced: dict[str, int] = public.get("replaced", {})  # by part how often it was
         self.tags: dict[int, str] = lab.setdefault("_tags", _tags(lab))  # service tags of all machines, by index
         self.faults: faults.Faults = (
             private["faults"] if "faults" in private else faults.from_lab(entry.get("faults", []))
@@ -74,7 +75,21 @@ class Machine:
     @functools.cached_property
     def hardware(self) -> Hardware:
         """What is built into it."""
-        return Hardware(int(self.entry["index"]), str(self.entry["service_tag"]))
+        return Hardware(int(self.entry["index"]), str(self.entry["service_tag"]), dict(self.replaced))
+
+    def replace(self, part: str) -> None:
+        """Put another part in the place of this one (see hardware.REPLACEABLE); nothing is on a new OS disk."""
+        for one in (part, *PARTS_OF.get(part, ())):
+            self.replaced[one] = self.replaced.get(one, 0) + 1
+        if part == "osdisk":
+            self.disk = None
+        self.__dict__.pop("hardware", None)
+        self.changed()
+
+    @property
+    def login(self) -> tuple[str, str]:
+        """User and password that its BMC takes."""
+        return self.hardware.bmc_login(str(self.settings["username"]), str(self.settings["password"]))
 
     @property
     def address(self) -> tuple[str, int]:
@@ -168,6 +183,7 @@ class Machine:
             "boots": self.boots,
             "last_boot": self.last_boot,
             "disk": self.disk,
+            "replaced": dict(self.replaced),
         }
 
     def save(self) -> None:

@@ -10,6 +10,7 @@ from simulators import lab_files
 from simulators.bmc import (
     actions,
     generations,
+    support,
     tree,
     tree_chassis,
     tree_compute,
@@ -47,6 +48,8 @@ class Personality:
 
 
 def _dell(bmc: Bmc, method: str, path: str, body: dict[str, Any], headers: Mapping[str, str]) -> Done:
+    if method == "POST" and path.startswith(support.ACTIONS):
+        return support.act(bmc, path, body)
     return actions.act(bmc.machine, bmc.power, bmc.restart, method, path, body, headers)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from simulators import lab_files
-from simulators.bmc import captured, errors, faults, personality, tree, update, wire
+from simulators.bmc import captured, errors, faults, personality, support, tree, update, wire
 from simulators.bmc.answers import Answers
 from simulators.bmc.listener import Bmc
 from simulators.bmc.machine import Machine
@@ -166,6 +166,8 @@ class Service:
             fault = machine.faults.get("not_ready", {})
             raise errors.not_ready(int(fault.get("seconds", 30)), str(fault.get("code", "SYS518")))
         if method in ("GET", "HEAD"):
+            if path == support.FILE and kind.dell:
+                return web.Response(body=support.file(machine), headers=_HEADERS, content_type="application/zip")
             return self._get(machine, path, request.query_string)
         if method == "POST" and path in (update.MULTIPART, update.FIRMWARE, update.SIMPLE):
             return await self._update(bmc, request, path)
@@ -180,6 +182,8 @@ class Service:
             etag = body.get("@odata.etag")
             content = wire.encoded(machine, path, wire.dumps(body))
         headers = _HEADERS | {"ETag": etag} if isinstance(etag, str) else _HEADERS
+        made = support.made_by(machine, path)
+        headers = headers | {"Location": made} if made else headers
         return web.Response(body=content, headers=headers, content_type="application/json", charset="utf-8")
 
     @staticmethod

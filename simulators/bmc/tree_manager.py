@@ -38,7 +38,7 @@ def manager(machine: Machine) -> Resource:
             "ManagerForChassis@odata.count": 1,
             "ManagerForServers": [ref(SYSTEM)],
             "ManagerForServers@odata.count": 1,
-            "Oem": {"Dell": {"Jobs": ref(JOBS)}},
+            "Oem": {"Dell": {"DellLCService": ref(f"{MANAGER}/Oem/Dell/DellLCService"), "Jobs": ref(JOBS)}},
         },
         "LogServices": ref(LOGS),
         "ManagerType": "BMC",

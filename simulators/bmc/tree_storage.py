@@ -9,7 +9,6 @@ from simulators.bmc.tree import CHASSIS, OK_ROLLUP, ROOT, SYSTEM, Resource, coll
 
 STORAGE = f"{SYSTEM}/Storage"
 NVME = "CPU.1"  # where iDRAC puts drives that hang directly on a CPU
-VOLUME = f"Disk.Virtual.239:{BOSS}"
 _NAMES = {NVME: "CPU.1", BOSS: "BOSS-N1"}
 
 
@@ -77,7 +76,7 @@ def drive(machine: Machine, controller: str, fqdd: str) -> Resource | None:
     level = "Critical" if failed else "OK"
     nvme = controller == NVME
     name = f"PCIe SSD in Slot {disk.number} in Bay 1" if nvme else f"SSD {disk.number}"
-    volume = fqdd if nvme else VOLUME
+    volume = fqdd if nvme else machine.hardware.os_volume
     return head(path, "Drive", "v1_17_0", name) | {
         "BlockSizeBytes": 512,
         "CapableSpeedGbs": 31.5 if nvme else 15.75,
@@ -126,7 +125,7 @@ def volumes(machine: Machine, controller: str) -> Resource | None:
     if controller not in _NAMES:
         return None
     ids = (
-        [VOLUME][: len(parts.os_disks(machine))]
+        [machine.hardware.os_volume][: len(parts.os_disks(machine))]
         if controller == BOSS
         else [disk.fqdd for disk in parts.drives(machine)]
     )
@@ -136,7 +135,7 @@ def volumes(machine: Machine, controller: str) -> Resource | None:
 @resource(f"{STORAGE}/*/Volumes/*")
 def volume(machine: Machine, controller: str, name: str) -> Resource | None:
     """One volume."""
-    mirror = controller == BOSS and name == VOLUME
+    mirror = controller == BOSS and name == machine.hardware.os_volume
     disks = [disk for disk in _disks(machine, controller) if mirror or disk.fqdd == name]
     if not disks:
         return None

@@ -12,6 +12,7 @@ from simulators.bmc.tree_manager import JOBS
 from simulators.bmc.update import FIRMWARE, MULTIPART, SIMPLE
 
 _STATES = {  # Dell's JobState -> what JobService and TaskService say
+    "New": ("New", "New"),
     "Downloading": ("Running", "Running"),
     "Running": ("Running", "Running"),
     "Scheduled": ("Pending", "Starting"),
@@ -19,6 +20,7 @@ _STATES = {  # Dell's JobState -> what JobService and TaskService say
     "Failed": ("Exception", "Exception"),
 }
 _TITLES = {"bios": "Configure: BIOS.Setup.1-1"}
+_TYPES = {"bios": "BIOSConfiguration", "firmware": "FirmwareUpdate", "support": "SACollectExportHealthData"}
 
 
 def _job(machine: Machine, job_id: str) -> dict[str, Any] | None:
@@ -59,7 +61,7 @@ def dell_job(machine: Machine, job_id: str) -> Resource | None:
         "CompletionTime": job["completed"],
         "EndTime": "TIME_NA",
         "JobState": job["state"],
-        "JobType": "BIOSConfiguration" if job.get("kind", "bios") == "bios" else "FirmwareUpdate",
+        "JobType": _TYPES[job.get("kind", "bios")],
         "Message": message,
         "MessageArgs": [],
         "MessageArgs@odata.count": 0,

@@ -9,13 +9,13 @@ import fcntl
 import hashlib
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from simulators import lab_files
-from simulators.bmc.hardware import Hardware
+from simulators.bmc.hardware import GPU_SLOTS, Hardware
 from simulators.host import disks
 from simulators.lab_files import Lab, LabError
 
@@ -151,7 +151,7 @@ def switch_on(lab_dir: Path, lab: Lab, name: str) -> str:
     if not disk:
         raise LabError(f"{name}: nothing is installed on its disk")
     with _one_at_a_time(lab_dir, name):
-        facts = hardware_facts(entry["index"], entry["service_tag"])
+        facts = hardware_facts(entry["index"], entry["service_tag"], machine_state.get("replaced") or {})
         lab_files.write_json(folder / "hardware.json", facts)
         disks.write(folder, machine_state, facts["drives"])
         container = container_name(lab, name)
@@ -178,11 +178,14 @@ def switch_off(lab_dir: Path, lab: Lab, name: str) -> str:
         return "stopped"
 
 
-def hardware_facts(index: int, service_tag: str) -> dict[str, Any]:
+def hardware_facts(index: int, service_tag: str, replaced: Mapping[str, int] | None = None) -> dict[str, Any]:
     """What the shims say is built in: the same parts that the machine's BMC reports."""
-    hardware = Hardware(index, service_tag)
+    hardware = Hardware(index, service_tag, replaced or {})
     return {
-        "gpus": [{"number": gpu.number, "serial": gpu.serial, "uuid": gpu.uuid} for gpu in hardware.gpus],
+        "gpus": [
+            {"number": gpu.number, "slot": GPU_SLOTS[gpu.number], "serial": gpu.serial, "uuid": gpu.uuid}
+            for gpu in hardware.gpus
+        ],
         "hcas": [{"number": number, "mac": port.mac} for number, port in enumerate(hardware.hcas)],
         "drives": [
             {"number": disk.number, "serial": disk.serial, "model": disk.model, "size": disk.size}

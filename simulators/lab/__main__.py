@@ -15,7 +15,8 @@ import yaml
 
 from simulators import lab_files
 from simulators.bmc.faults import FAULTS
-from simulators.lab import lifecycle, plan
+from simulators.bmc.hardware import REPLACEABLE, Hardware
+from simulators.lab import lifecycle, plan, site, week, week_plan
 from simulators.lab_files import LabError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -68,7 +69,19 @@ def _parser() -> argparse.ArgumentParser:
     fault.add_argument("fault", metavar="FAULT", choices=sorted(FAULTS), help="see: scripts/lab faults")
     fault.add_argument("switch", choices=("on", "off"))
     fault.add_argument("parameters", nargs="*", metavar="KEY=VALUE")
+    replace = commands.add_parser(
+        "replace", help="put another part into a server: gpu3, nvme0, osdisk, psu2, nic1, dimmA4, bmc, ..."
+    )
+    replace.set_defaults(run=_replace)
+    replace.add_argument("name")
+    replace.add_argument("part", metavar="PART", choices=sorted(REPLACEABLE))
     commands.add_parser("faults", help="the faults there are, and who has them").set_defaults(run=_faults)
+    week = commands.add_parser("week", help="let a scripted week happen: hosts fail, are mended and come back")
+    week.set_defaults(run=_week)
+    week.add_argument("--seed", type=int, default=7, help="what happens in it (default 7)")
+    week.add_argument("--days", type=int, default=7, help="how long it is (default 7)")
+    week.add_argument("--kills", type=int, default=0, help="commands that are killed on the way (default none)")
+    week.add_argument("--reports", type=Path, default=REPOSITORY / "reports", help="where the site's reports are")
     ssh = commands.add_parser("ssh", help="log in to a server")
     ssh.set_defaults(run=_ssh)
     ssh.add_argument("name")
@@ -137,6 +150,40 @@ def _fault(lab_dir: Path, options: argparse.Namespace) -> None:
     method = "PUT" if options.switch == "on" else "DELETE"
     _admin(lab, method, f"/machines/{options.name}/faults/{options.fault}", body)
     print(f"lab: {options.name}: {options.fault} is {options.switch}")
+
+
+def _replace(lab_dir: Path, options: argparse.Namespace) -> None:
+    lab = lab_files.load(lab_dir)
+    entry = lab_files.machine(lab, options.name)
+    _admin(lab, "POST", f"/machines/{options.name}/parts/{options.part}/replace", {})
+    print(f"lab: {options.name}: {options.part} is another one now")
+    if options.part == "bmc":
+        state = lab_files.read_json(lab_dir / "machines" / options.name / "state.json", {})
+        user, password = Hardware(entry["index"], "", state.get("replaced", {})).bmc_login("", "")
+        print(f"lab: on its label: user {user}, password {password}")
+
+
+def _week(lab_dir: Path, options: argparse.Namespace) -> None:
+    lab = lab_files.load(lab_dir)
+    names = [machine["name"] for machine in lab["machines"]]
+    try:
+        planned = week_plan.plan(options.seed, names, options.days)
+    except ValueError as error:
+        raise LabError(str(error)) from None
+    kills = week_plan.spread(options.seed, options.kills, planned.commands())
+    inventory_dir, _ = _where(lab_dir, argparse.Namespace(inventory_dir=None, block=None))
+    environment = {**os.environ, **site.environment(lab_dir, inventory_dir)}
+    operator = week.Operator(lab_dir, environment, kills, options.seed)
+    told = week.Site(operator, options.reports, lab_dir / "ledger.sqlite")
+
+    def fault(host: str, name: str, switch: str, parameters: tuple[str, ...]) -> None:
+        _fault(lab_dir, argparse.Namespace(name=host, fault=name, switch=switch, parameters=list(parameters)))
+
+    def replace(host: str, part: str) -> None:
+        _replace(lab_dir, argparse.Namespace(name=host, part=part))
+
+    week.Week(lab_dir, operator, told, planned, fault, replace).run()
+    print(f"lab: the week of seed {options.seed} went as it must; {operator.killed} commands were killed on the way")
 
 
 def _admin(lab: lab_files.Lab, method: str, path: str, body: Any) -> None:

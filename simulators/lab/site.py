@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shlex
 import subprocess
@@ -57,16 +58,22 @@ def _ssh_key(path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)], check=True)
 
 
-def _activate(lab_dir: Path, inventory_dir: Path) -> str:
-    values = {
-        "ANSIBLE_CONFIG": REPOSITORY / "ansible.cfg",
-        "ANSIBLE_INVENTORY": inventory_dir,
-        "ANSIBLE_VAULT_PASSWORD_FILE": lab_dir / "vault_password",
-        "ANSIBLE_INVENTORY_CACHE_CONNECTION": lab_dir / "cache",
-        "FIRSTLIGHT_LAB_DIR": lab_dir,
+def environment(lab_dir: Path, inventory_dir: Path) -> dict[str, str]:
+    """What makes the product work on the lab's site."""
+    return {
+        "PATH": f"{REPOSITORY / '.venv' / 'bin'}:{os.environ['PATH']}",
+        "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
+        "ANSIBLE_INVENTORY": str(inventory_dir),
+        "ANSIBLE_VAULT_PASSWORD_FILE": str(lab_dir / "vault_password"),
+        "ANSIBLE_INVENTORY_CACHE_CONNECTION": str(lab_dir / "cache"),
+        "FIRSTLIGHT_LAB_DIR": str(lab_dir),
     }
+
+
+def _activate(lab_dir: Path, inventory_dir: Path) -> str:
+    values = environment(lab_dir, inventory_dir)
     lines = [f"export PATH={shlex.quote(str(REPOSITORY / '.venv' / 'bin'))}:$PATH"]
-    lines += [f"export {name}={shlex.quote(str(value))}" for name, value in values.items()]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items() if name != "PATH"]
     return (
         "# Source this: the product then works on the lab's site. Written by scripts/lab.\n" + "\n".join(lines) + "\n"
     )

@@ -118,7 +118,7 @@ async def update_machine(region: Region, call: Call) -> Any:
 async def delete_machine(region: Region, call: Call) -> Any:
     """Forget a machine. Its address stays with its MAC."""
     machine = region.machine(call, change=True)
-    machine["job"] = None
+    region.life.forget(machine)
     del region.store.machines[machine["system_id"]]
     region.store.save()
     return Text("", 204)

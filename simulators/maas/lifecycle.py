@@ -116,6 +116,13 @@ class Lifecycle(Switching):
 
         self._tasks[system_id] = asyncio.get_running_loop().create_task(guarded())
 
+    def forget(self, machine: Machine) -> None:
+        """The machine is deleted: whatever went on with it ends now, so that its successor is not switched by it."""
+        machine["job"] = None
+        task = self._tasks.get(machine["system_id"])
+        if task is not None:
+            task.cancel()
+
     # -- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:

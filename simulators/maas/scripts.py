@@ -86,7 +86,7 @@ def output(settings: Settings, machine: Machine, now: float) -> str:
     drives: list[dict[str, Any]] = []
     entry = next((m for m in settings.machines if m["name"] == name), None)
     if entry is not None:
-        hardware = Hardware(entry["index"], entry["service_tag"])
+        hardware = Hardware(entry["index"], entry["service_tag"], state.get("replaced") or {})
         drives = [{"number": d.number, "serial": d.serial} for d in hardware.drives]
     heads = disk_heads.heads(state, drives)
     lines = ["firstlight-disks\t1"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simulators import lab_files
+from simulators.bmc.hardware import Hardware
 from simulators.maas.store import Machine
 
 
@@ -96,10 +97,13 @@ class Settings:
         """Address, user and password of a machine's BMC as the lab has them."""
         name = self.machine_name(machine)
         entry = next((e for e in self.machines if e["name"] == name), {})
+        state = lab_files.read_json(self.lab_dir / "machines" / str(name) / "state.json", {})
+        hardware = Hardware(int(entry.get("index", 0)), "", state.get("replaced", {}))
+        user, password = hardware.bmc_login(str(self.bmc.get("username", "")), str(self.bmc.get("password", "")))
         return {
             "power_address": f"{entry.get('bmc_address')}:{self.bmc.get('port', 8443)}",
-            "power_user": str(self.bmc.get("username", "")),
-            "power_pass": str(self.bmc.get("password", "")),
+            "power_user": user,
+            "power_pass": password,
         }
 
     def machine_name(self, machine: Machine) -> str | None:

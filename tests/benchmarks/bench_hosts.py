@@ -97,6 +97,7 @@ class Hosts:
                     f"library = {PROJECT / 'plugins/modules'}",
                     f"module_utils = {PROJECT / 'plugins/module_utils'}",
                     f"action_plugins = {PROJECT / 'plugins/action'}",
+                    f"filter_plugins = {PROJECT / 'plugins/filter'}",
                     f"connection_plugins = {PROJECT / 'molecule/plugins/connection'}",
                     "forks = 20",
                     "nocows = true",

@@ -32,8 +32,10 @@ class Run:
 
 
 class Lab:
-    def __init__(self, folder: Path, block: int = BLOCK) -> None:
+    def __init__(self, folder: Path, block: int = BLOCK, ledger: str = "") -> None:
+        """ledger: its URL, else a file in the lab's folder."""
         self.folder, self.block = folder, block
+        self.ledger = ledger or str(folder / "lab" / "ledger.sqlite")
         self.inventory = folder / "inventory"
         self.reports = folder / "reports"
         self.started: list[subprocess.Popen[str]] = []
@@ -57,6 +59,7 @@ class Lab:
             text = path.read_text()
             for old, new in (
                 ("{{ inventory_dir }}/../../.lab", str(self.folder / "lab")),
+                ("../../.lab/ledger.sqlite", self.ledger),
                 ("../../.lab", str(self.folder / "lab")),
                 ("../../simulators", str(REPOSITORY / "simulators")),
                 ("127.31.", f"127.{self.block}."),

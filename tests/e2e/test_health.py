@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.postgresql import running
+
 from .conftest import REPOSITORY, Lab
 
 pytestmark = pytest.mark.timeout(1800)  # the first one builds the image and brings the lab up
@@ -47,9 +49,16 @@ CASES = (
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
+def server():
+    with running() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory, server):
+    """With the ledger on a PostgreSQL server: all of site.yml, and whatever asks for health."""
     folder = tmp_path_factory.mktemp("health")
-    lab = Lab(folder, block=45)
+    lab = Lab(folder, block=45, ledger=server.url("firstlight"))
     try:
         lab.command("up", "--fleet", "2", "--sound", "--block", str(lab.block), "--inventory-dir", str(lab.inventory))
         run = lab.play("site.yml")

@@ -15,7 +15,11 @@ import pytest
 import sqlalchemy
 from sqlalchemy.pool import NullPool
 
-OF_A_FILE = {"test_a_folder_that_cannot_be_made_is_one_line", "test_a_ledger_that_cannot_be_read_is_one_line"}
+OF_A_FILE = {
+    "test_a_folder_that_cannot_be_made_is_one_line",
+    "test_a_ledger_that_cannot_be_read_is_one_line",
+    "test_the_command_line_reads_the_site_and_tells_people_and_programs",
+}
 SERVER = "FIRSTLIGHT_TEST_SERVER"
 
 

@@ -62,10 +62,11 @@ class FakeBmcs:
             for entry in lab["machines"]
         }
         self.broken: dict[str, int] = {}  # machine -> status that every request gets; 0: nobody listens
+        self.slow: dict[str, float] = {}  # machine -> seconds before every answer
         self.no_network: set[str] = set()
         self.requests: list[tuple[str, str, str]] = []
         self.loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._boots: dict[str, asyncio.Task[None]] = {}
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
         self._runners: list[web.AppRunner] = []
@@ -97,8 +98,8 @@ class FakeBmcs:
 
     def stop(self) -> None:
         async def cleanup() -> None:
-            for task in list(self._tasks):
-                task.cancel()
+            for name in self.machines:
+                self._end_boot(name)
             for runner in self._runners:
                 await runner.cleanup()
 
@@ -131,6 +132,7 @@ class FakeBmcs:
         async def handle(request: web.Request) -> web.StreamResponse:
             machine = self.machines[name]
             self.requests.append((name, request.method, request.path))
+            await asyncio.sleep(self.slow.get(name, 0))
             if name in self.broken:
                 if not self.broken[name] and request.transport:
                     request.transport.abort()
@@ -152,6 +154,8 @@ class FakeBmcs:
                 machine["power"] = "Off" if kind == "ForceOff" else "On"
                 if kind == "On":
                     self._boot(name)
+                else:
+                    self._end_boot(name)
                 return web.Response(status=204)
             if request.path in tree and request.method == "GET":
                 return web.json_response(tree[request.path])
@@ -162,9 +166,23 @@ class FakeBmcs:
         return app
 
     def _boot(self, name: str) -> None:
-        task = self.loop.create_task(self._booted(name))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """A new boot ends the one before."""
+        self._end_boot(name)
+        self._boots[name] = self.loop.create_task(self._booted(name))
+
+    def _end_boot(self, name: str) -> None:
+        if name in self._boots:
+            self._boots.pop(name).cancel()
+
+    def off(self) -> None:
+        """All machines as they were at first."""
+
+        async def work() -> None:
+            for name, machine in self.machines.items():
+                self._end_boot(name)
+                machine.update(power="Off", once=None, disk=None, pxe=[])
+
+        self.call(work())
 
     async def _booted(self, name: str) -> None:
         """Network first when told so once; else the disk, when something is on it."""
@@ -239,15 +257,15 @@ class Lab:
                 "deploy_seconds": 0.2,
                 "erase_seconds": 0.1,
                 "boot_seconds": 0.1,
-                "node_timeout_seconds": 2,
+                "node_timeout_seconds": 8,
                 "power_timeout_seconds": 2,
                 "power_retry_seconds": 0.05,
                 "create_gap_seconds": 0.05,
                 "distro_series": ["bookworm"],
                 "zones": ["r1", "r2"],
                 "resource_pools": ["gpu"],
-                "subnet": "10.31.0.0/24",
-                "first_address": "10.31.0.11",
+                "subnet": "127.253.0.0/24",
+                "first_address": "127.253.0.11",
                 **maas,
             },
             "machines": [
@@ -347,7 +365,7 @@ class Lab:
         data = {"architecture": "amd64", "hostname": name, "mac_addresses": self.bmcs.mac(name), **self.power(name)}
         return self.post("machines/", **{"commission": "false", **data, **more})
 
-    def wait(self, system_id: str, *statuses: str, seconds: float = 10) -> dict[str, Any]:
+    def wait(self, system_id: str, *statuses: str, seconds: float = 30) -> dict[str, Any]:
         """Wait until the machine is in one of these states."""
         end = time.monotonic() + seconds
         while True:
@@ -377,5 +395,5 @@ class Lab:
             self.raw("DELETE", f"machines/{machine['system_id']}/")
         self.bmcs.broken.clear()
         self.bmcs.no_network.clear()
-        for machine in self.bmcs.machines.values():
-            machine.update(power="Off", once=None, disk=None, pxe=[])
+        self.bmcs.slow.clear()
+        self.bmcs.off()

@@ -57,6 +57,9 @@ class ProductLab:
                 "distro_series": ["bookworm"],
                 "zones": ["r1"],
                 "resource_pools": ["gpu"],
+                # nobody answers there, whatever labs run beside
+                "subnet": "127.253.0.0/24",
+                "first_address": "127.253.0.11",
                 **maas,
             },
             "machines": [
@@ -107,17 +110,22 @@ class ProductLab:
                 self.start(what)
         for fault in requests.get(f"{self.admin}/faults", timeout=10).json():
             requests.delete(f"{self.admin}/faults/{fault}", timeout=10)
+        self.forget_machines()  # first: a machine that MAAS still installs would be powered on again
         for name in self.names:
             for fault in requests.get(f"{self.bmc_admin}/machines/{name}", timeout=10).json()["faults"]:
                 self.bmc_fault(name, fault, on=False)
-            requests.delete(f"{self.bmc_admin}/machines/{name}/disk", timeout=10)
             self.reset(name, "ForceOff")
+            requests.delete(f"{self.bmc_admin}/machines/{name}/disk", timeout=10)
+        self.forget_machines()  # one that was just booting from the network has enlisted itself
+        self.reset_stats()
+        return self
+
+    def forget_machines(self) -> None:
+        """No machine in MAAS."""
         for machine in self.maas("GET", "machines/").json():
             if machine["locked"]:
                 self.op(machine["system_id"], "unlock")
             assert self.maas("DELETE", f"machines/{machine['system_id']}/").status_code == 204
-        self.reset_stats()
-        return self
 
     def maas(self, method: str, path: str, **more: Any) -> requests.Response:
         """A request past the product's client: for what the product never does."""

@@ -29,7 +29,6 @@ class Site:
         key = folder / "id.pub"
         key.write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDqk0000000000000000000000000000000000000000 test\n")
         self.settings = {
-            "fleet_min_ready": "100%",
             "install_distro_series": "bookworm",
             "install_ssh_public_key_file": str(key),
             "install_poll_seconds": 0.3,
@@ -58,6 +57,7 @@ class Site:
             "test.redfish_bmc.yml": redfish,
             "test.maas.yml": maas,
             "fleet.yml": {"site": "test", "hosts": self.hosts},
+            "policy.yml": {"fleet_min_ready": "100%"},
             "group_vars/all/site.yml": self.settings,
         }.items():
             (self.inventory / name).write_text(yaml.safe_dump(content))

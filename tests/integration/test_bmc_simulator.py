@@ -570,7 +570,7 @@ def test_an_installation_from_power_on_to_running_host(own: Lab, pxe: Pxe) -> No
     mac = client.get(f"{SYSTEM}/EthernetInterfaces/NIC.Embedded.1-1-1").dict["MACAddress"]
     assert pxe.asked == [{"mac": mac.lower(), "service_tag": "TST0001"}]
     assert client.get(SYSTEM).dict["Boot"]["BootSourceOverrideEnabled"] == "Disabled"
-    disk = {"hostname": "n1", "address": "10.31.0.11", "image": "bookworm", "user_data": ""}
+    disk = {"hostname": "n1", "address": "127.253.0.11", "image": "bookworm", "user_data": ""}
     assert own.ask("PUT", "/machines/n1/disk", disk).status_code == 200
     pxe.boot = "local"
     assert own.ask("POST", "/machines/n1/reboot").status_code == 200

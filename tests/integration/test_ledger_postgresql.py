@@ -18,13 +18,26 @@ from sqlalchemy.pool import NullPool
 from firstlight.errors import FirstlightError
 from firstlight.ledger import schema
 from firstlight.ledger.claim import ServerClaims, claims_of
-from firstlight.ledger.models import Base, Reading
+from firstlight.ledger.models import Base
 from firstlight.ledger.store import Ledger
+from firstlight.ledger.tickets import delivering
 from firstlight.sitefiles import PlannedHost
 from tests.integration.ledger_on_postgresql import SERVER
 from tests.integration.postgresql import running
 
 ROOT = Path(__file__).parents[2]
+OF_THE_LEDGER = (
+    "store", "readings", "history", "dump", "parts", "ledger_tickets", "repairs", "standing", "identity"
+)  # fmt: skip
+FILES = (  # of tests that make hundreds of transactions some
+    *(f"ledger/test_{name}.py" for name in OF_THE_LEDGER),
+    "test_quarantine.py::test_two_shards_that_settle_at_the_same_moment_see_one_another",
+    "test_quarantine.py::test_what_a_killed_shard_left_is_not_made_good_where_the_brake_stopped_another",
+    "policy/test_dryrun.py::test_lemon_golden_and_the_next_action",
+    "tickets/test_run.py::test_what_came_again_within_days_is_a_ticket_with_the_next_action",
+    "tickets/test_run.py::test_runs_that_end_at_once_open_none_twice",
+)
+SINCE = {"reading", "ticket", "delivery", "part"}  # tables that came after the first release
 HOST = PlannedHost("n1", "r1", 1, "10.0.0.1", "p", service_tag="AAA")
 
 
@@ -55,13 +68,13 @@ def ended(process):
 
 
 def test_the_unit_tests_of_the_ledger(server):
-    files = [f"tests/unit/ledger/test_{name}.py" for name in ("store", "readings", "history", "dump")]
+    files = [f"tests/unit/{name}" for name in FILES]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "tests.integration.ledger_on_postgresql", *files],
         cwd=ROOT, env={**os.environ, SERVER: server.url("beside")}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout[-8000:] + run.stderr
-    assert int(re.search(r"(\d+) passed", run.stdout)[1]) > 80
+    assert int(re.search(r"(\d+) passed", run.stdout)[1]) > 110
 
 
 # ---------------------------------------------------------------- upgrades
@@ -71,7 +84,9 @@ def old(url, *, noted):
     """A ledger as the first release made it, with a host; its tables are those of today but for what came since."""
     engine = sqlalchemy.create_engine(url, poolclass=NullPool)
     with engine.begin() as connection:
-        Base.metadata.create_all(connection, [t for t in Base.metadata.sorted_tables if t is not Reading.__table__])
+        Base.metadata.create_all(connection, [t for t in Base.metadata.sorted_tables if t.name not in SINCE])
+        for column in ("host DROP COLUMN held", "host DROP COLUMN planned_tag", "run DROP COLUMN fleet_run"):
+            connection.exec_driver_sql(f"ALTER TABLE {column}")
         connection.exec_driver_sql(
             "INSERT INTO host (service_tag, name, site, rack, unit, profile, state)"
             " VALUES ('AAA', 'n1', 's', 'r1', 1, 'p', 'ready')"
@@ -95,7 +110,7 @@ def test_an_old_ledger_is_upgraded_by_one_of_several_runs(url, noted):
     ]
     told = [process.communicate(timeout=120)[0] for process in opening]
     assert [process.returncode for process in opening] == [0, 0, 0]
-    assert sorted(said.rpartition("was brought ")[2] for said in told) == ["\n", "\n", "from revision 0001 to 0002\n"]
+    assert sorted(said.rpartition("was brought ")[2] for said in told) == ["\n", "\n", "from revision 0001 to 0004\n"]
     assert difference(url) == []
     assert Ledger(url, create=False).states() == {"n1": "ready"}
 
@@ -125,7 +140,7 @@ def test_an_upgrade_that_breaks_leaves_what_was_there(url, monkeypatch):
         Ledger(url)
     monkeypatch.undo()
     tables = set(sqlalchemy.inspect(sqlalchemy.create_engine(url, poolclass=NullPool)).get_table_names())
-    assert tables.isdisjoint({"half", "alembic_version", "reading"})
+    assert tables.isdisjoint({"half", "alembic_version", *SINCE})
     assert Ledger(url).states() == {"n1": "ready"}
 
 
@@ -220,6 +235,36 @@ def test_workers_that_end_leave_the_claims_alone(url):
 
 def test_five_hundred_hosts_are_claimed(url):
     ServerClaims(url).take([f"n{number}" for number in range(500)])
+
+
+# ---------------------------------------------------------------- telling of tickets
+
+TELLS = """
+import sys
+from firstlight.ledger.store import Ledger
+from firstlight.ledger.tickets import delivering
+with delivering(Ledger(sys.argv[1])):
+    print("taken", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_process_of_all_control_nodes_tells_of_tickets_at_a_time(url):
+    ledger = Ledger(url)
+    process = subprocess.Popen(
+        [sys.executable, "-c", TELLS, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "taken\n"
+    with pytest.raises(FirstlightError, match="another process is telling of tickets"), delivering(ledger, 0.5):
+        pass
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+    with delivering(ledger, 20):
+        pass
+    with delivering(ledger, 0.5):  # it was given back
+        pass
 
 
 # ---------------------------------------------------------------- errors

@@ -20,7 +20,7 @@ from firstlight.maas.wait import wait_for_ssh
 
 @pytest.fixture(scope="module")
 def running_lab(tmp_path_factory) -> Iterator[ProductLab]:
-    lab = ProductLab(tmp_path_factory.mktemp("lab"), machines=3, node_timeout_seconds=6)
+    lab = ProductLab(tmp_path_factory.mktemp("lab"), machines=3, node_timeout_seconds=10)
     yield lab
     lab.stop()
 
@@ -204,7 +204,7 @@ def test_the_disk_first_in_the_boot_order(lab):
     """A machine that boots the old system from its disk is made to boot from the network, once."""
     ids = ready(lab, "r1-n01")
     lab.fault("disk_first", machines=["r1-n01"])
-    old = {"hostname": "old", "address": "10.31.0.99", "image": "bookworm", "user_data": None}
+    old = {"hostname": "old", "address": "127.253.0.99", "image": "bookworm", "user_data": None}
     assert lab.reset("r1-n01", "On").ok
     assert requests.put(f"{lab.bmc_admin}/machines/r1-n01/disk", json=old, timeout=10).ok
     assert lab.reset("r1-n01", "ForceOff").ok
@@ -275,7 +275,7 @@ def test_maas_asks_to_come_again_later(lab):
 def test_the_same_on_3_4(tmp_path_factory, monkeypatch):
     """Without a rack 3.4 answers 400, mark_broken drops the owner, ...: the causes are named all the same."""
     monkeypatch.setattr(power_module, "PACE_SECONDS", 0.1)
-    old = ProductLab(tmp_path_factory.mktemp("old"), machines=3, node_timeout_seconds=6, version="3.4.10")
+    old = ProductLab(tmp_path_factory.mktemp("old"), machines=3, node_timeout_seconds=10, version="3.4.10")
     try:
         ids = enlisted(old, *old.names)
         old.fault("driver_fails", machines=["r1-n01"])

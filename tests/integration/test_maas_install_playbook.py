@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from maas_site import Site
 
 @pytest.fixture(scope="module")
 def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProductLab]:
-    lab = ProductLab(tmp_path_factory.mktemp("lab"), machines=3, node_timeout_seconds=6, commission_seconds=2)
+    lab = ProductLab(tmp_path_factory.mktemp("lab"), machines=3, node_timeout_seconds=10, commission_seconds=2)
     yield lab
     lab.stop()
 
@@ -46,10 +47,10 @@ def test_each_host_that_does_not_come_is_named_with_its_cause(site: Site) -> Non
     assert "install: 0 of 3 passed" in screen
 
 
-def test_ctrl_c_leaves_machines_that_go_on(site: Site) -> None:
-    command = site.command("install")
+def until_all_commission(site: Site) -> tuple[subprocess.Popen[str], str]:
+    """A run of install in a process group of its own, and what it printed until now."""
     process = subprocess.Popen(
-        command,
+        site.command("install"),
         cwd=ROOT,
         env=site.environment(),
         stdout=subprocess.PIPE,
@@ -62,8 +63,35 @@ def test_ctrl_c_leaves_machines_that_go_on(site: Site) -> None:
     for line in process.stdout:
         screen += line
         if screen.count(": commissioning\n") == 3:
-            os.killpg(process.pid, signal.SIGINT)
-            break
+            return process, screen
+    raise AssertionError(screen)
+
+
+def test_no_worker_goes_on_when_the_run_is_killed(site: Site) -> None:
+    """It would install beside the next run: the hosts are free as soon as the run is gone."""
+    process, _ = until_all_commission(site)
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.wait(20)
+    assert workers
+    time.sleep(0.2)  # by itself one ends seconds later, when it has something to print
+    left = [pid for pid in workers if is_running(pid)]
+    for pid in left:
+        os.kill(int(pid), signal.SIGKILL)
+    assert not left
+
+
+def is_running(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
+def test_ctrl_c_leaves_machines_that_go_on(site: Site) -> None:
+    process, screen = until_all_commission(site)
+    assert process.stdout is not None
+    os.killpg(process.pid, signal.SIGINT)
     screen += process.stdout.read()
     assert process.wait(60) != 0
     assert "interrupted: 3 hosts were in the install stage; machines that MAAS has begun with go on" in screen, screen

@@ -95,7 +95,7 @@ def test_hosts_with_their_variables_from_one_request(site):
     assert set(hostvars(data)) == set(site.lab.names)
     deployed = hostvars(data)["r1-n01"]
     assert deployed["maas_status"] == "deployed"
-    assert deployed["ansible_host"].startswith("10.31.0.")
+    assert deployed["ansible_host"].startswith("127.253.0.")
     assert (deployed["maas_zone"], deployed["maas_pool"]) == ("r1", "default")
     assert deployed["maas_tags"] == ["firstlight"]
     assert deployed["maas_rack"] == ""
@@ -111,8 +111,8 @@ def test_hosts_with_their_variables_from_one_request(site):
 
 
 def test_subnets_choose_the_address(site):
-    assert hostvars(site.read(subnets=["10.31.0.0/16"]))["r1-n01"]["maas_subnets"] == ["10.31.0.0/16"]
-    assert "ansible_host" in hostvars(site.read(subnets=["192.0.2.0/24", "10.31.0.0/16"]))["r1-n01"]
+    assert hostvars(site.read(subnets=["127.253.0.0/16"]))["r1-n01"]["maas_subnets"] == ["127.253.0.0/16"]
+    assert "ansible_host" in hostvars(site.read(subnets=["192.0.2.0/24", "127.253.0.0/16"]))["r1-n01"]
     assert "ansible_host" not in hostvars(site.read(subnets=["192.0.2.0/24"]))["r1-n01"]
 
 
@@ -206,7 +206,7 @@ def test_a_refresh_without_maas_keeps_what_is_known(site):
     command = [str(BIN / "ansible-playbook"), "-i", "site.maas.yml", "play.yml"]
     done = subprocess.run(command, cwd=site.folder, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "address 10.31.0." in done.stdout and "Connection refused" in done.stdout
+    assert "address 127.253.0." in done.stdout and "Connection refused" in done.stdout
     assert "using what the inventory cache holds" in " ".join(done.stderr.split())
 
 
@@ -247,7 +247,7 @@ def test_the_key_from_a_vaulted_file(site):
             {"url": "http://maas.example.org/MAAS"},
             "site.maas.yml: url: 'http://maas.example.org/MAAS' is not the URL of MAAS over TLS; it looks like https://",
         ),
-        ({"subnets": ["10.31.0.0/77"]}, "'10.31.0.0/77' is not a subnet"),
+        ({"subnets": ["127.253.0.0/77"]}, "'127.253.0.0/77' is not a subnet"),
         ({"ca_file": "none.pem"}, "none.pem: ca_file: no such file"),
         ({"subnet": "10.0.0.0/8"}, "unknown option 'subnet'; known are"),
     ],

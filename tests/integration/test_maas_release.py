@@ -165,6 +165,28 @@ def test_a_lost_or_failed_call_is_no_second_release(lab: ProductLab, how: dict[s
     assert results["r1-n01"].changed
 
 
+def test_what_somebody_took_after_our_release_is_left_alone(lab: ProductLab) -> None:
+    deployed(lab, "r1-n01")
+    lab.reset_stats()
+    taken: list[Any] = []
+
+    def take(seconds: float) -> None:
+        if lab.stats()["requests"].get("POST release", 0) == 0 or taken:
+            time.sleep(seconds)
+            return
+        while (machine := lab.by_name()["r1-n01"])["status_name"] != "Ready":
+            time.sleep(0.1)
+        with lab.client() as somebody:
+            taken.append(somebody.deploy(machine["system_id"], "bookworm"))
+
+    with lab.client() as client:
+        results = release(client, hosts(lab, "r1-n01"), OPTIONS, pause=take)
+    (finding,) = results["r1-n01"].findings
+    assert finding.symptom == "maas.taken" and "left alone" in finding.evidence
+    assert lab.by_name()["r1-n01"]["status_name"] in ("Deploying", "Deployed")
+    assert lab.stats()["requests"]["POST release"] == 1
+
+
 def test_maas_away_for_a_while_and_for_good(lab: ProductLab) -> None:
     deployed(lab, "r1-n01", "r1-n02")
     back = threading.Timer(1.5, lambda: lab.start("maas"))

@@ -98,7 +98,9 @@ def test_a_host_that_is_refused_is_named_and_the_others_go_on(site: Site) -> Non
     assert status != 0 and "value of erase must be one of: none, quick, secure" in screen
 
 
-def test_stopped_with_ctrl_c_it_says_what_goes_on(site: Site) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_it_can_be_run_again_at_once(site: Site, how: signal.Signals) -> None:
+    """With Ctrl-C it says what goes on. Killed, no worker of it is left that has the hosts."""
     lab = site.lab
     site.write(release_poll_seconds=2)
     command = site.command("release", "-l", "rack_r1", "-e", "confirm=true", "-e", "release_max_parallel=1")
@@ -110,9 +112,10 @@ def test_stopped_with_ctrl_c_it_says_what_goes_on(site: Site) -> None:
         while lab.stats()["requests"].get("POST release", 0) < 1:
             assert time.monotonic() < end and process.poll() is None
             time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, how)
         screen, _ = process.communicate(timeout=60)
-    assert "go on being released; run release again to follow them" in screen, screen
+    if how == signal.SIGINT:
+        assert "go on being released; run release again to follow them" in screen, screen
     screen = site.good("release", "-l", "rack_r1", "-e", "confirm=true")
     assert {m["status_name"] for m in lab.by_name().values()} == {"Ready", "New"}
     assert set(site.states().values()) == {"enlisted"}

@@ -272,6 +272,19 @@ def test_delete_is_204_then_404(lab: Lab) -> None:
     assert lab.raw("DELETE", path).status_code == 404
 
 
+def test_a_deleted_machine_is_switched_no_more(lab: Lab) -> None:
+    system_id = lab.create("n1").json()["system_id"]
+    lab.bmcs.requests.clear()
+    lab.bmcs.slow["n1"] = 0.5
+    assert lab.op(system_id, "commission").status_code == 200
+    begun = len(lab.bmcs.requests)
+    wait_for(lambda: len(lab.bmcs.requests) > begun)
+    assert lab.raw("DELETE", f"machines/{system_id}/").status_code == 204
+    time.sleep(2)
+    assert not [method for name, method, path in lab.bmcs.requests if method != "GET"]
+    assert lab.bmcs.machines["n1"]["power"] == "Off"
+
+
 # -- operations in the wrong state --------------------------------------------------------------------------------
 
 
@@ -399,9 +412,9 @@ def test_from_an_unknown_mac_to_deployed_and_back(lab: Lab) -> None:
     answer = lab.op(system_id, "deploy", distro_series="bookworm", user_data=user_data, comment="first")
     assert (answer.status_code, answer.json()["status_name"], answer.json()["owner"]) == (200, "Deploying", "admin")
     machine = lab.wait(system_id, "Deployed")
-    assert machine["ip_addresses"] == ["10.31.0.11"]
+    assert machine["ip_addresses"] == ["127.253.0.11"]
     assert (machine["osystem"], machine["distro_series"]) == ("custom", "bookworm")
-    disk = {"hostname": "n1", "address": "10.31.0.11", "image": "bookworm", "user_data": "#cloud-config\nusers: []\n"}
+    disk = {"hostname": "n1", "address": "127.253.0.11", "image": "bookworm", "user_data": "#cloud-config\nusers: []\n"}
     root = lab.bmcs.machines["n1"]["disk"].pop("root")
     assert root["serial"] == machine["boot_disk"]["serial"]
     assert lab.bmcs.machines["n1"]["disk"] == disk
@@ -427,7 +440,7 @@ def test_from_an_unknown_mac_to_deployed_and_back(lab: Lab) -> None:
     assert lab.op(system_id, "release", comment="again").status_code == 200, "releasing twice is no error"
 
     lab.op(system_id, "deploy")
-    assert lab.wait(system_id, "Deployed")["ip_addresses"] == ["10.31.0.11"], "addresses stay with their machine"
+    assert lab.wait(system_id, "Deployed")["ip_addresses"] == ["127.253.0.11"], "addresses stay with their machine"
 
 
 def test_deployed_is_noticed_when_the_new_system_boots_from_its_disk(lab: Lab) -> None:

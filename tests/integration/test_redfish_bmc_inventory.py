@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import datetime
 import json
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import yaml
 from bmc_product_lab import BIN, PASSWORD, USER, BmcLab, Site
 
 from firstlight.bmc.known import VERSION
+from firstlight.findings import Finding
 from firstlight.ledger.store import Ledger, ledger_url
 from firstlight.sitefiles import PlannedHost
 
@@ -207,6 +210,11 @@ def test_without_a_cache_nobody_is_asked_twice_in_one_run(site: Site) -> None:
     assert not (site.folder / "cache").exists()
 
 
+def test_a_ledger_in_which_no_run_has_made_tables_is_none(site: Site) -> None:
+    (site.folder / "ledger.sqlite").touch()  # as an empty database of a server is
+    assert hostvars(site.inventory(), "n1")["ledger_state"] == "planned"
+
+
 def test_states_come_from_the_ledger(site: Site) -> None:
     ledger = Ledger(ledger_url("ledger.sqlite", site.folder))
     ledger.plan("test", [site.lab.planned(1)])
@@ -216,6 +224,28 @@ def test_states_come_from_the_ledger(site: Site) -> None:
     assert hostvars(inventory, "n1")["ledger_state"] == states["n1"]
     assert inventory[f"state_{states['n1']}"]["hosts"][0] == "n1"
     assert hostvars(inventory, "n2")["ledger_state"] == "planned"
+
+
+def test_golden_hosts_and_lemons_are_groups_by_the_policy_beside_the_file(site: Site) -> None:
+    ledger = Ledger(ledger_url("ledger.sqlite", site.folder))
+    ledger.plan("test", [site.lab.planned(number) for number in (1, 2)])
+    for name in ("n1", "n2"):
+        ledger.set_state(name, "ready", "test")
+    for _ in range(2):
+        ledger.end_stage("smoke", "n2", [Finding("xid", "fail", "xid.79", "GPU 0000:1b:00.0", "", "power_cycle")])
+        ledger.end_stage("smoke", "n2", [])
+    with sqlite3.connect(site.folder / "ledger.sqlite") as db:
+        db.execute("UPDATE state_change SET at = '2026-01-01T00:00:00.000+00:00'")
+    policy = site.folder / "policy.yml"
+    policy.write_text("lemon_failures: 2\n")
+    inventory = site.inventory()
+    assert (inventory["golden"]["hosts"], inventory["lemon"]["hosts"]) == (["n1"], ["n2"])
+    assert hostvars(inventory, "n1")["policy_file"] == str(policy)
+    policy.unlink()
+    inventory = site.inventory()  # by default a lemon has failed three times
+    assert inventory["golden"]["hosts"] == ["n1"] and "lemon" not in inventory
+    policy.write_text("lemon_failures: 1\n")
+    assert "golden" not in site.inventory()
 
 
 def test_constructed_groups_and_variables(site: Site) -> None:
@@ -329,6 +359,12 @@ def test_a_limited_run_asks_those_it_is_limited_to(site: Site) -> None:
     assert site.inventory("--limit", "bmc_*")["bmc_unreachable"]["hosts"] == ["n2"]
 
 
+def test_a_playbook_for_one_host_asks_that_one(site: Site) -> None:
+    before = asked(site.lab)
+    site.inventory("-e", "host=n1")
+    assert [now > then for now, then in zip(asked(site.lab), before, strict=True)] == [True, False, False, False]
+
+
 def test_progress_is_told_on_the_error_stream(site: Site) -> None:
     site.write(progress_seconds=0.2)
     site.lab.fault("n2", "hangs")
@@ -384,6 +420,58 @@ def test_a_cache_that_somebody_else_wrote_is_not_believed(site: Site) -> None:
         path.write_text(content)
         again = site.inventory()
         assert again["bmc_ok"] == first["bmc_ok"]
+
+
+def gpus(inventory: dict[str, Any]) -> list[int]:
+    shown = sorted(inventory["_meta"]["hostvars"])
+    return [len(hostvars(inventory, name)["bmc_record"]["hardware"]["gpus"]) for name in shown]
+
+
+def test_two_runs_at_once_on_different_racks_keep_what_both_learnt(site: Site) -> None:
+    """The first has read the cache before the second begins, and writes it after that has ended."""
+    site.write(fresh_seconds=0, refresh="always", host_deadline=100)
+    assert gpus(site.inventory()) == [8, 8, 8, 8]
+    for number in (1, 2, 4):
+        site.lab.fault(f"n{number}", "gpu_missing", gpu=3)
+    site.lab.fault("n1", "hangs")
+    before = asked(site.lab)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        first = pool.submit(site.inventory, "--limit", "rack_r_1")
+        try:
+            until = time.monotonic() + 100
+            while asked(site.lab)[1:3] == before[1:3]:
+                assert time.monotonic() < until
+                time.sleep(0.1)
+            assert gpus(site.inventory("--limit", "rack_r_2")) == [7], "while the first still asks"
+            assert not first.done()
+        finally:
+            site.lab.fault("n1", "hangs", on=False)
+        assert gpus(first.result()) == [7, 7, 8]
+    site.write(refresh="never")
+    assert gpus(site.inventory()) == [7, 7, 8, 7]
+    assert len(list((site.folder / "cache").iterdir())) == 1, "no lock, no half-written file"
+
+
+def test_runs_at_once_that_begin_from_nothing(site: Site) -> None:
+    """All have read the empty cache before the first BMC answers; then they write within a moment."""
+    site.write(host_deadline=100)
+    limits = ["n1", "n2", "n3", "rack_r_2"]
+    before = asked(site.lab)
+    for number in range(1, 5):
+        site.lab.fault(f"n{number}", "hangs")
+    with concurrent.futures.ThreadPoolExecutor(len(limits)) as pool:
+        runs = [pool.submit(site.inventory, "--limit", limit) for limit in limits]
+        try:
+            until = time.monotonic() + 100
+            while any(now == then for now, then in zip(asked(site.lab), before, strict=True)):
+                assert time.monotonic() < until
+                time.sleep(0.1)
+        finally:
+            for number in range(1, 5):
+                site.lab.fault(f"n{number}", "hangs", on=False)
+        assert all(run.result() for run in runs)
+    site.write(refresh="never")
+    assert site.inventory()["bmc_ok"]["hosts"] == ["n1", "n2", "n3", "n4"]
 
 
 def test_only_its_own_files_are_read(site: Site) -> None:

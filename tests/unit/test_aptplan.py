@@ -1,11 +1,18 @@
 """What an apt transaction would do is read rightly, and what it must not do is refused."""
 
+import importlib.util
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight import aptplan
 from firstlight.aptplan import Change, Plan
+from firstlight.checks.capture import Output
+from firstlight.findings import Finding
 
 FAMILY = ["nvidia-*", "libnvidia-*", "!nvidia-container-*", "!libnvidia-container*"]
 NVIDIA = ["NVIDIA CUDA"]
@@ -166,3 +173,44 @@ def test_foreign_text_is_never_an_error(simulated, files, policy):
     assert all(isinstance(line, str) for line in aptplan.refusals(plan, FAMILY, NVIDIA, installed))
     aptplan.parse_installed(simulated)
     aptplan.errors(simulated)
+
+
+class Ended(Exception):
+    pass
+
+
+MODULE = Path(__file__).parents[2] / "plugins" / "modules" / "apt_plan.py"
+
+
+@pytest.mark.parametrize(
+    ("code", "printed", "symptom", "words"),
+    [
+        (0, "Remv linux-image-6.1.0-40-amd64 [6.1.153-1]\n", "packages.refused", "would remove linux-image-6.1.0-40"),
+        (100, "E: Version '999*' for 'nvidia-open' was not found\n", "packages.not_installable", "apt cannot install"),
+    ],
+)
+def test_a_refusal_carries_a_finding_that_no_retry_is_asked_by(monkeypatch, code, printed, symptom, words):
+    spec = importlib.util.spec_from_file_location("apt_plan_module", MODULE)
+    module = importlib.util.module_from_spec(spec)
+    for name in ("", ".aptplan", ".findings", ".checks", ".checks.capture"):  # as on a host
+        ours = importlib.import_module(f"firstlight{name}")
+        monkeypatch.setitem(sys.modules, f"ansible.module_utils.firstlight{name}", ours)
+    spec.loader.exec_module(module)
+    failed = {}
+
+    def fail(**result):
+        failed.update(result)
+        raise Ended
+
+    params = {"packages": ["nvidia-open=999*"], "family": FAMILY, "labels": []}
+    monkeypatch.setattr(module, "AnsibleModule", lambda **_: SimpleNamespace(params=params, fail_json=fail))
+    answers = {"dpkg-query": (0, ""), "apt-get": (code, printed)}
+    monkeypatch.setattr(
+        module, "run_command", lambda command: Output(answers[command.argv[0]][1], code=answers[command.argv[0]][0])
+    )
+    with pytest.raises(Ended):
+        module.main()
+    assert words in failed["msg"]
+    [finding] = [Finding.from_dict(row) for row in failed["findings"]]
+    assert (finding.status, finding.symptom, finding.action) == ("fail", symptom, "escalate")
+    assert words in finding.evidence

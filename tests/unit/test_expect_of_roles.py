@@ -8,7 +8,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
-from firstlight.health.settings import read_expect
+from firstlight.health.settings import of_system, read_expect
 from firstlight.plainvalue import plain
 from firstlight.profile import Profile
 
@@ -39,8 +39,9 @@ def test_a_server_as_the_roles_leave_it():
         "exporters": {"node_exporter": 9100, "dcgm_exporter": 9400},
         "gpu_rdma": "dmabuf",
         "zfs_pool": {"name": "data", "drives": 6},
-        "docker_gpu": "",
+        "docker_gpu": "auto",
         "acs_in_virtual_machines": False,
+        "versions": {},
     }
     profile = judged_by()
     assert profile.gpus == {"count": 8, "kernel_module": "open", "nvswitch": False}
@@ -94,11 +95,50 @@ def test_the_driver_that_the_site_asks_for():
         ({"configure_skip": ["gpu_rdma"]}, "gpu_rdma", ""),
         ({"profile": {"gpus": {"count": 8}}}, "gpu_rdma", ""),
         ({"docker_engine_gpu": "cdi"}, "docker_gpu", "cdi"),
+        ({"docker_engine_gpu": "none"}, "docker_gpu", ""),
+        ({"profile": {"nvme": {"count": 6}}}, "docker_gpu", ""),
         ({"docker_engine_gpu": "cdi", "configure_skip": ["docker_engine"]}, "docker_gpu", ""),
     ],
 )
 def test_settings_of_a_site(settings, key, value):
     assert expected(**settings)[key] == value
+
+
+VERSIONS = """
+versions:
+  gpu_driver:
+    any: {any: {version: "580"}}
+    ubuntu-24.04: {x86_64: {version: 580.126.20}}
+  firmware: {}
+overrides:
+  x: {firmware: {any: {any: {gpu_vbios: 96.00.74.00.01, hca: 28.43.2026}}}}
+"""
+FIRMWARE = {"gpu_vbios": "96.00.74.00.01", "hca_firmware": "28.43.2026"}
+UBUNTU = {"distribution": "ubuntu", "version": "24.04", "architecture": "x86_64"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "system", "want"),
+    [
+        ({}, {}, {"gpu_driver": "580.126.20", **FIRMWARE}),
+        ({}, {"architecture": "aarch64"}, FIRMWARE),
+        ({}, {"distribution": "debian", "version": "12"}, FIRMWARE),
+        ({"configure_skip": ["gpu_driver"]}, {}, FIRMWARE),
+        ({"gpu_driver_version": "570.1.2"}, {}, {"gpu_driver": "570.1.2", **FIRMWARE}),
+        ({"gpu_driver_version": "570"}, {}, FIRMWARE),
+        ({"gpu_driver_version": "570.1.2", "configure_skip": ["gpu_driver"]}, {}, FIRMWARE),
+        ({"profile": {**SERVER, "name": "y"}}, {}, {"gpu_driver": "580.126.20"}),
+    ],
+)
+def test_exact_versions_are_those_of_versions_yml_for_what_the_host_runs(tmp_path, settings, system, want):
+    (tmp_path / "versions.yml").write_text(VERSIONS)
+    (tmp_path / "site").mkdir()
+    for where in ({"versions_file": str(tmp_path / "versions.yml")}, {"inventory_dir": str(tmp_path / "site")}):
+        told_to_host = expected(**{"profile": {**SERVER, "name": "x"}, **settings, **where})
+        picked = of_system(told_to_host, {**UBUNTU, **system})
+        assert {name: picked[name] for name in ("gpu_driver", *FIRMWARE) if name in picked} == want
+        assert "versions" not in picked
+        assert of_system({**told_to_host, "gpu_driver": ""}, UBUNTU)["gpu_driver"] == ""  # the site says: any
 
 
 def given_defaults():

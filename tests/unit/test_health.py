@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import json
 import re
 import sys
 import tomllib
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,12 @@ def test_settings_of_a_site() -> None:
         ({"skips": []}, "unknown key 'skips'; known are expect, skip, require"),
         ({"expect": []}, None),
         ({"expect": ["clock"]}, "expect: must be a mapping, not list"),
+        ({"expect": {"versions": {"any": {"any": {"kernel": "6"}}}}}, "expect.versions.any.any: unknown key 'kernel'"),
+        (
+            {"expect": {"versions": {"any": {"any": {"gpu_driver": 1}}}}},
+            "expect.versions.any.any: must be a mapping of texts",
+        ),
+        ({"expect": {"versions": {"any": []}}}, "expect.versions.any: must be a mapping, not list"),
         ({"expect": {"ntp": []}}, "expect: unknown key 'ntp'; known are ntp_servers"),
         ({"expect": {"clock": "no"}}, "expect.clock: must be true or false, not str"),
         ({"expect": {"ntp_servers": "10.0.0.1"}}, "expect.ntp_servers: must be a list, not str"),
@@ -247,25 +255,6 @@ def test_failures_are_kept_where_there_are_too_many() -> None:
     assert len(found) == 204
 
 
-def test_the_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "x.prom"
-    metrics.write(str(target), "one 1\n")
-    assert (target.read_text(), target.stat().st_mode & 0o777) == ("one 1\n", 0o644)
-    names = []
-    monkeypatch.setattr(Path, "replace", lambda self, to: names.append(self.name) or (_ for _ in ()).throw(OSError(28)))
-
-    with pytest.raises(OSError, match="28"):
-        metrics.write(str(target), "two 2\n")
-
-    assert target.read_text() == "one 1\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["x.prom"]
-    assert names[0].startswith(".x.prom.")
-    assert not names[0].endswith(".prom")
-
-
-# ---------------------------------------------------------------- scripts/health
-
-
 def health_of(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     code = cli.main(words)
     said = capsys.readouterr()
@@ -306,6 +295,20 @@ def test_a_capture_is_judged_without_its_host(tmp_path: Path, capsys: pytest.Cap
     assert "judged by the profile that the capture brings" in errors
 
 
+def test_skips_hold_by_the_captures_day(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a_capture(tmp_path / "c", {**PROFILE, "gpus": {"count": 9}}, {"docker": False}, SEVEN)  # of 2027-03-01
+    settings = tmp_path / "s.json"
+    words = ("judge", str(tmp_path / "c"), "--check", "gpu_count", "--check", "system", "--settings", str(settings))
+    for until, symptom in (("2027-03-01", "gpu_count.skipped"), ("2027-02-28", "gpu.missing")):
+        row = {"check": "gpu_count", "reason": "being replaced", "until": until}
+        settings.write_text(json.dumps({"skip": [row]}))
+        for today in (datetime.date(2026, 1, 1), datetime.date(2030, 1, 1)):
+            with unittest.mock.patch("firstlight.checks.engine.datetime.date", wraps=datetime.date) as clock:
+                clock.today.return_value = today
+                _, said, _ = health_of(capsys, *words, "--json")
+            assert [f["symptom"] for f in json.loads(said)["findings"] if f["check"] == "gpu_count"] == [symptom]
+
+
 def test_versions_yml_says_which_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a_capture(tmp_path / "c", {**PROFILE, "gpus": {"count": 8}}, NOTHING, SEVEN)
     had = re.search(r"<driver_version>([0-9.]+)<", SEVEN)[1]
@@ -316,6 +319,10 @@ def test_versions_yml_says_which_driver(tmp_path: Path, capsys: pytest.CaptureFi
     for version, code in ((had, 0), ("580.1.1", 1), (had.split(".")[0], 0)):
         versions.write_text(wanted.format(version))
         assert health_of(capsys, *words)[0] == code, version
+    firmware = "  firmware: {{any: {{any: {{gpu_vbios: '{}'}}}}}}\n"
+    for vbios, code in ((re.search(r"<vbios_version>([0-9A-F.]+)<", SEVEN)[1], 0), ("96.00.01.00.01", 1)):
+        versions.write_text((wanted + firmware).format(had, vbios))
+        assert health_of(capsys, *words, "--check", "gpu_firmware")[0] == code, vbios
     versions.write_text(wanted.format("580.1.1").replace("ubuntu-24.04", "debian-12"))
     code, said, _ = health_of(capsys, *words)
     assert (code, "gpu.driver_version" in said) == (1, True)
@@ -376,7 +383,8 @@ def test_the_report_of_another_run_or_of_one_that_broke_says_nothing(tmp_path: P
     report = tmp_path / "latest.json"
     hosts = [host_report(story(GOOD)), {**host_report(story(BAD)), "name": "other"}]
     run = {"id": 7, "outcome": "done", "ended": "2027-03-01T08:00:00Z"}
-    for change, there in (({}, True), ({"id": 8}, False), ({"outcome": "broken"}, False)):
+    brake = {"outcome": "broken", "message": "smoke: the brake stops the run: 6 of 8 hosts have clock.skew"}
+    for change, there in (({}, True), ({"id": 8}, False), ({"outcome": "broken"}, False), (brake, True)):
         report.write_text(json.dumps({"site": "s", "run": {**run, **change}, "hosts": hosts}))
         document = cli._document(begun(report=str(report)), "quick")
         assert (document is not None) is there
@@ -410,7 +418,7 @@ def test_what_goes_to_hosts_is_python_3_8_and_imports_only_the_standard_library(
         if isinstance(node, ast.ImportFrom) and node.level == 0:
             assert (node.module or "").split(".")[0] in sys.stdlib_module_names
         if isinstance(node, ast.ImportFrom) and node.level == 2:
-            assert (node.module or "").split(".")[0] in ("findings", "profile", "checks")
+            assert (node.module or "").split(".")[0] in ("findings", "profile", "checks", "streams", "wholefile")
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             assert node.module in (None, "settings", "verdicts", "metrics", "earlier", "state")
 

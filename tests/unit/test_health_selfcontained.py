@@ -196,7 +196,9 @@ def test_a_check_is_switched_off_with_a_reason_until_a_day(host: Host) -> None:
         (("metrics",), "profile.json", "metrics: name the file"),
         (("run", "x"), "profile.json", "run takes no 'x'"),
         (("judge", "/nonexistent"), "profile.json", "/nonexistent: No such file or directory"),
-        (("--timeout", "0"), "profile.json", "argument --timeout: invalid"),
+        (("--timeout", "0"), "profile.json", "argument --timeout: '0' is no number of seconds from above 0 to 86400;"),
+        (("--timeout", "x"), "profile.json", "argument --timeout: 'x' is no number of seconds"),
+        (("metrics", "/nonexistent/x.prom", "--check", "disk_usage"), "profile.json", ": /nonexistent/x.prom: No such"),
         (("nonsense",), "profile.json", "invalid choice: 'nonsense'"),
         (("--state", "/nonexistent/x.json"), "profile.json", "--state: /nonexistent is no folder"),
         (("judge", "/tmp", "--state", "/tmp/x"), "profile.json", "judge takes no --state"),
@@ -233,7 +235,8 @@ def test_it_has_what_hosts_need_and_nothing_of_the_controller(program: Path) -> 
 
     assert {"__main__.py", "firstlight/checks/engine.py", "firstlight/zfs/health.py"} <= names
     assert {name.split("/")[1] for name in names if "/" in name} <= {
-        "", "__init__.py", "findings.py", "profile.py", "checks", "health", "zfs",
+        "", "__init__.py", "findings.py", "profile.py", "profile_kinds.py", "slots.py", "checks", "health",
+        "zfs", "streams.py", "wholefile.py",
     }  # fmt: skip
     assert not {"firstlight/health/cli.py", "firstlight/health/selfcontained.py"} & names
     assert program.read_bytes().startswith(b"#!/usr/bin/env python3\n")

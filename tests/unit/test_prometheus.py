@@ -88,6 +88,15 @@ def test_the_xids_that_wake_nobody_are_those_of_programs_and_notices():
     assert left_out == {n for n, entry in xids().items() if entry.fault == "application" or entry.status == "ok"}
 
 
+def test_old_checks_are_those_of_three_intervals():
+    defaults = yaml.safe_load((ROOT / "roles/health_timer/defaults/main.yml").read_text())
+    minutes = int(re.fullmatch(r"([0-9]+)min", defaults["health_timer_interval"])[1])
+    rules = (MONITORING / "rules/host.yml").read_text()
+    old = re.search(r'firstlight_health_timestamp_seconds\{ledger_state="ready"\} > ([0-9]+)\n', rules)
+
+    assert int(old[1]) == 3 * minutes * 60
+
+
 def test_alerts_as_the_unit_tests_of_the_rules_say():
     done = promtool("test", "rules", *names("tests"))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -103,6 +112,8 @@ def test_the_unit_tests_of_the_rules_can_fail(tmp_path):
         ('state!="online"', 'state="online"'),
         (">= 3", ">= 4"),
         ("> 0.8", "> 0"),
+        ("> 1800", "> 2000"),
+        ('firstlight_health_ready{ledger_state="ready"} == 0', "firstlight_health_ready == 0"),
     ):
         assert right in rules
         (tmp_path / "rules/host.yml").write_text(rules.replace(right, wrong, 1))

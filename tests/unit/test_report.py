@@ -11,6 +11,7 @@ from firstlight.errors import FirstlightError, InputError
 from firstlight.findings import Finding
 from firstlight.ledger.store import STAGES
 from firstlight.policy import required_ready
+from firstlight.policy.ready import spares_left, spares_line
 
 GOOD = Finding("gpu_count", "ok", "gpu_count", evidence="8 of 8")
 BAD = Finding("gpu_count", "fail", "gpu.missing", "Video.Slot.6-1", "7 of 8 GPUs", "reseat")
@@ -60,6 +61,35 @@ def test_a_stage_that_was_undone_is_not_ready_and_says_why():
     host = report.host_report(told)
     assert (host["verdict"], host["stage"]) == ("not ready", "install")
     assert host["reasons"][0]["evidence"] == "install was undone: the machine was released"
+
+
+@pytest.mark.parametrize(
+    ("state", "held", "said"),
+    [
+        ("quarantined", "anna: noisy fan", "held: anna: noisy fan; playbooks/readmit.yml -e host=n1 gives it back"),
+        ("in_repair", None, "in repair; playbooks/reprovision.yml -e host=n1 brings it back"),
+        ("quarantined", None, "quarantined until it passes smoke without what quarantined it"),
+    ],
+)
+def test_a_host_that_is_out_of_use_is_never_ready_and_says_why(state, held, said):
+    told = {**story("n1", state=state), "held": held}
+    built = report.build("s", [told], "100%")
+    assert (built["counts"]["ready"], built["policy"]["met"]) == (0, False)
+    assert [(r["symptom"], r["evidence"]) for r in built["hosts"][0]["reasons"]] == [("verdict.out_of_use", said)]
+    assert said in " ".join(report.text(built).split())
+
+
+def test_who_holds_a_host_comes_before_what_was_found():
+    host = report.host_report({**story("n1", findings=[BAD], state="quarantined"), "held": "anna: noisy fan"})
+    assert [reason["symptom"] for reason in host["reasons"]] == ["verdict.out_of_use", "gpu.missing"]
+    assert (host["held"], host["action"]) == ("anna: noisy fan", "reseat")
+    quarantined = report.host_report(story("n1", findings=[BAD], state="quarantined"))
+    assert [reason["symptom"] for reason in quarantined["reasons"]] == ["gpu.missing"]
+
+
+def test_what_keeps_hosts_out_of_use_is_no_failure_that_they_have_in_common():
+    built = report.build("s", [{**story(f"n{n}"), "held": "anna: moving"} for n in range(9)], "0%")
+    assert built["common"] == []
 
 
 def test_warnings_do_not_keep_a_host_from_being_ready():
@@ -288,3 +318,32 @@ def test_hosts_that_were_in_no_run_are_told():
     assert "1 of 1 hosts ready; policy fleet_min_ready=1 (1 of 1) met; 2 more of the fleet were in no run yet" in (
         report.summary(built)
     )
+
+
+@pytest.mark.parametrize(
+    ("fleet_min_ready", "spares", "ready", "line"),
+    [
+        ("85%", "10%", 430, "ready 430 of 500; 425 required (85%), 50 spares wanted (10%): 45 spares missing"),
+        (425, 50, 474, "ready 474 of 500; 425 required, 50 spares wanted: 1 spare missing"),
+        ("85%", "10%", 475, ""),
+        ("85%", "10%", 300, "ready 300 of 500; 425 required (85%), 50 spares wanted (10%): 50 spares missing"),
+        ("90%", "15%", 500, ""),  # 525 hosts there are not
+        ("90%", "15%", 499, "ready 499 of 500; 450 required (90%), 50 spares wanted (15%): 1 spare missing"),
+        ("100%", "0%", 0, ""),
+    ],
+)
+def test_spares_are_ready_hosts_beyond_those_that_are_required(fleet_min_ready, spares, ready, line):
+    assert spares_line(spares_left(fleet_min_ready, spares, 500, ready)) == line
+
+
+def test_missing_spares_are_told_of_the_whole_fleet_and_do_not_fail_the_policy():
+    stories = [story(f"n{n}") for n in range(9)] + [story("n9", findings=[BAD])]
+    built = report.build("lab", stories, "80%", judged=["n1"], spares="20%")
+    assert built["policy"]["met"]
+    assert built["spares"] == {
+        "spares": "20%", "wanted": 2, "missing": 1, "fleet_min_ready": "80%", "required": 8, "hosts": 10, "ready": 9,
+    }  # fmt: skip
+    *_, spares, last = report.text(built, width=150).splitlines()
+    assert spares == "ready 9 of 10; 8 required (80%), 2 spares wanted (20%): 1 spare missing"
+    assert "policy fleet_min_ready=80% (1 of 1) met" in last
+    assert "spare" not in report.text(report.build("lab", stories, "80%", spares="10%"), width=150)

@@ -32,6 +32,16 @@ def test_a_role_s_findings_take_the_place_of_its_earlier_ones():
     assert after == [{**WARN, "role": "two"}]
 
 
+def test_a_check_that_the_site_switched_off_is_not_held_against_the_role():
+    skipped = Finding("c", "warn", "c.skipped", evidence="switched off until 2999-01-01: x").to_dict()
+    nothing = Finding("host_check", "unknown", "host_check.nothing_checked", "", "x", "escalate").to_dict()
+
+    findings = rolefindings.read("r", [skipped, nothing])
+
+    assert [finding.symptom for finding in findings] == ["c.skipped"]
+    assert rolefindings.refusal("r", findings) == ""
+
+
 @pytest.mark.parametrize(
     "rows",
     [None, "none", [{"check": "c"}], [{**FAIL, "status": "bad"}], ["x"], [FAIL] * (rolefindings.OF_A_ROLE_MAX + 1)],
@@ -100,6 +110,20 @@ def test_elsewhere_a_host_that_is_not_as_it_should_be_fails_with_one_line(tmp_pa
     assert status == 2
     assert words in said
     assert "Traceback" not in said
+
+
+def test_a_host_that_is_refused_at_once_leaves_with_the_finding(tmp_path: Path):
+    """What nothing after it could work with does not wait for the stage's end."""
+    refused = hand_over("r", FAIL)
+    refused["role_findings"]["at_once"] = True
+    kept = tmp_path / "kept.json"
+    keep = {"ansible.builtin.copy": {"content": "{{ ansible_failed_result.findings | to_json }}", "dest": str(kept)}}
+    rescued = {"block": [refused], "rescue": [keep]}
+
+    status, said = play(tmp_path, [rescued], {"findings_collected": True})
+
+    assert status == 0, said
+    assert json.loads(kept.read_text()) == [FAIL]
 
 
 def test_a_reboot_is_asked_for_by_role():

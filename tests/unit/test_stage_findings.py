@@ -33,6 +33,22 @@ def taken(plugin: Any, register: str | None, variables: dict[str, Any]) -> list[
     return [(f.status, f.symptom) for f in action._findings("h", "configure", register)]
 
 
+@pytest.mark.parametrize(
+    ("status", "symptom", "words", "action"),
+    [
+        ("broken", "maas.broken", "it is marked broken in MAAS", "escalate"),
+        ("ready", "maas.no_address", "in MAAS it is ready", "retry"),
+        (None, "maas.no_address", "in MAAS it is not there", "retry"),
+    ],
+)
+def test_a_host_without_an_address_that_people_marked_broken_says_so(plugin, status, symptom, words, action):
+    action_ = object.__new__(plugin)
+    action_._host_variables = {"h": {"maas_status": status} if status else {}}
+    found = action_._no_address("h", "smoke")
+    assert (found.status, found.symptom, found.action) == ("fail", symptom, action)
+    assert words in found.evidence
+
+
 WELL = ("ok", "configure")
 LOST = ("unknown", "configure.no_answer")
 

@@ -39,7 +39,11 @@ class Stage:
         action.variables = {"ansible_run_tags": more.get("tags", ["all"]), "ansible_skip_tags": []}
         lost = more.get("lost", [])
         action._host_variables = {
-            name: {"__smoke": answers.get(name), "ansible_host": None if name in lost else "10.0.0.1"}
+            name: {
+                "__smoke": answers.get(name),
+                "ansible_host": None if name in lost else "10.0.0.1",
+                "bmc_record": more.get("records", {}).get(name),
+            }
             for name in self.hosts
         }
         action.tell = self.told.append
@@ -99,6 +103,43 @@ def test_what_cannot_be_remembered_is_a_warning_and_takes_nothing_away(stage: St
     assert stage.held("a") == {"gpu_count", "earlier.refused"}
     assert stage.ledger.passed("smoke", ["a"]) == {"a"}
     assert stage.run({})["a"] == MEMORY
+
+
+LOST = Finding("gpu_count", "fail", "gpu.lost", "GPU 0000:1b:00.0", "GPU is lost", "power_cycle").to_dict()
+SERIALS = {"0000:1b:00": "1653922000123", "0000:43:00": "1653922000124"}
+RECORD = {
+    "hardware": {
+        "gpus": [
+            {"id": "Video.Slot.25-1", "serial": "1653922000123"},
+            {"id": "Video.Slot.26-1", "serial": "1653922000124"},
+        ]
+    }
+}
+EXCHANGED = {
+    "hardware": {
+        "gpus": [
+            {"id": "Video.Slot.25-1", "serial": "1653922000124"},
+            {"id": "Video.Slot.26-1", "serial": "1653922000123"},
+        ]
+    }
+}
+
+
+def test_a_gpu_is_told_by_the_bmc_s_slot_also_when_it_is_lost(stage: Stage) -> None:
+    records = dict.fromkeys("abc", RECORD)
+
+    def evidence(found: dict[str, Any], record: Any) -> str:
+        stage.run({"a": answer(found), "b": answer(), "c": answer()}, records={**records, "a": record})
+        return next(f["evidence"] for f in stage.ledger.story(["a"])[0]["findings"] if f["symptom"] == "gpu.lost")
+
+    assert evidence(LOST, RECORD) == "GPU is lost"  # it has never told its serial number
+    stage.run({"a": answer(serials=SERIALS), "b": answer(serials={"x": 7}), "c": answer(serials=9)}, records=records)
+    assert evidence(LOST, RECORD) == "GPU is lost; sits in Video.Slot.25-1"
+    placed = {**LOST, "evidence": "GPU is lost; sits in PCIe Slot 33"}
+    assert evidence(placed, RECORD) == "GPU is lost; sits in PCIe Slot 33, Video.Slot.25-1"
+    for record in (EXCHANGED, None, {"hardware": None}, {"hardware": {"gpus": [7, {"id": ["x"], "serial": None}]}}):
+        assert evidence(LOST, record) == "GPU is lost"
+    assert evidence(LOST, RECORD) == "GPU is lost; sits in Video.Slot.25-1"  # a BMC that was silent once
 
 
 def test_what_only_the_long_checks_find_holds_until_they_run_again(stage: Stage) -> None:

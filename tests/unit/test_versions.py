@@ -36,9 +36,43 @@ def test_the_more_exact_entry_wins_setting_by_setting():
     assert versions.settings("y", "debian-12", "x86_64") == {}
 
 
+def test_what_checks_expect_by_distribution_and_architecture():
+    versions = Versions(
+        {"gpu_driver": {"any": {"any": {"version": "580"}}, "debian-12": {"x86_64": {"version": "580.126.20"}}}},
+        {"p": {"firmware": {"any": {"aarch64": {"gpu_vbios": "96.00", "hca": "28.43"}}}}},
+    )
+    firmware = {"gpu_vbios": "96.00", "hca_firmware": "28.43"}
+    assert versions.expected("p") == {
+        "any": {"any": {}, "x86_64": {}, "aarch64": firmware},
+        "debian-12": {"any": {}, "x86_64": {"gpu_driver": "580.126.20"}, "aarch64": firmware},
+    }
+    assert versions.expected("q", ["gpu_driver"])["debian-12"] == {"any": {}, "x86_64": {}, "aarch64": {}}
+
+
+def test_firmware_that_bmcs_tell_by_profile():
+    versions = Versions(
+        {"firmware": {"any": {"any": {"bios": "2.6.3", "gpu_vbios": "96.00"}}}},
+        {
+            "p": {
+                "firmware": {"any": {"any": {"bios": "2.7.1", "gpu_baseboard": "HGX-22.10"}, "aarch64": {"hca": "28"}}}
+            }
+        },
+    )
+    assert versions.bmc_firmware() == versions.bmc_firmware("q") == {"bios": "2.6.3"}
+    assert versions.bmc_firmware("p") == {"bios": "2.7.1", "gpu_baseboard": "HGX-22.10"}
+    assert versions.expected("p")["any"]["any"] == {"gpu_vbios": "96.00"}
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
+        ("versions: {firmware: {any: {any: {bios: 2.6}}}}", 1, "a version in quotes"),
+        ("versions:\n  firmware:\n    any:\n      x86_64: {BIOS.Setup.1-1: '2'}\n", 4, "under firmware: any: any"),
+        (
+            "versions: {}\noverrides:\n  xe9680:\n    firmware:\n      debian-12: {any: {bios: '2'}}\n",
+            5,
+            "by system there are gpu_vbios, hca",
+        ),
         ("versions: {docker_engine: {any: {any: {version: 1.1}}}}", 1, "a version in quotes"),
         ("versions:\n  docker_engine:\n    fedora-40: {}\n", 3, "unknown key 'fedora-40'"),
         ("versions:\n  docker_engine:\n    any:\n      riscv64: {}\n", 4, "unknown key 'riscv64'; known are any"),

@@ -180,3 +180,20 @@ def test_a_value_of_a_wrong_kind_is_told_in_words_of_people(tmp_path, text, sche
     path.write_text(text)
     with pytest.raises(InputError, match=said):
         read_yaml(path).check(schema)
+
+
+def test_a_file_in_which_every_key_may_be_left_out_may_have_none(tmp_path: Path) -> None:
+    every = {**SCHEMA, "required": []}
+    for text in ("", "# nothing\n", "---\n"):
+        file = read(tmp_path, text)
+        file.check(every)
+        assert file.data == {}
+    assert error_of(tmp_path, "[]\n", every).startswith("fleet.yml:1: [] must be keys")
+
+
+def test_a_pattern_holds_to_the_end_of_the_text(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"site": {"type": "string", "pattern": "^[a-z]+$"}}}
+    schema["propertyNames"] = {"pattern": "^[a-z]+$"}
+    read(tmp_path, "site: a\n").check(schema)
+    assert error_of(tmp_path, 'site: "a\\n"\n', schema).startswith("fleet.yml:1: site: ")
+    assert "does not match" in error_of(tmp_path, '"site\\n": a\n', schema)

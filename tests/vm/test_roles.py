@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from repair_order import repair_order
 from roles_lab import RolesLab
 
 from simulators.vm import image, qemu, roles_image
@@ -35,6 +36,15 @@ for path in sorted(glob.glob("/sys/bus/pci/devices/*/config")):
         at = head >> 20
 X"""
 CPUFREQ = "cd /sys/devices/system/cpu/cpu0/cpufreq; cat scaling_driver scaling_governor scaling_cur_freq"
+# what the kernel holds: map count, NUMA balancing, huge pages, the choice of transparent ones, and what is swapped to
+KERNEL = """cat /proc/sys/vm/max_map_count /proc/sys/kernel/numa_balancing
+cat /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+grep -o '\\[.*\\]' /sys/kernel/mm/transparent_hugepage/enabled; tail -n +2 /proc/swaps | cut -d ' ' -f 1"""
+TUNED = ["1048576", "1", "4", "[madvise]"]
+# a file that is swapped to by a unit, not by fstab
+SWAP = """dd if=/dev/zero of=/var/swap bs=1M count=32 status=none; chmod 600 /var/swap; mkswap -q /var/swap
+printf '[Swap]\\nWhat=/var/swap\\n[Install]\\nWantedBy=swap.target\\n' > /usr/lib/systemd/system/var-swap.swap
+systemctl daemon-reload; systemctl --quiet enable --now var-swap.swap"""
 # the drive that the system lives on: its serial number, its partitions, and all signatures on it
 OS_DISK = """disk=/dev/$(lsblk -no pkname $(findmnt -no SOURCE /)); cat /sys/class/block/${disk#/dev/}/device/serial
 sfdisk --dump $disk | sed "s,$disk,/dev/disk,"; wipefs --output TYPE --noheadings $disk $disk?* | sort | xargs"""
@@ -58,6 +68,7 @@ def lab() -> Iterator[RolesLab]:
         image.run("mkfs.ext4", "-q", "-F", "-L", LABEL, foreign(lab).path, "1G")
         lab.wait("true", PATIENCE)
         lab.ssh("echo powersave > /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+        lab.ssh(SWAP)
         yield lab
     finally:
         lab.stop()
@@ -69,6 +80,7 @@ def before(lab: RolesLab) -> dict[str, str]:
     return {
         "acs": lab.ssh(ACS),
         "cpu": lab.ssh(CPUFREQ),
+        "kernel": lab.ssh(KERNEL),
         "clock": lab.ssh("date +%s"),
         "now": str(time.time()),
         "os": lab.ssh(OS_DISK),
@@ -152,6 +164,23 @@ def test_the_clock_is_set_before_apt_needs_it(
     assert re.search(r'"GET /\./chrony_\S+\.deb ', (lab.logs / "archive.log").read_text())
 
 
+def test_the_kernel_has_taken_its_settings(
+    lab: RolesLab, before: dict[str, str], refused: tuple[int, str, Findings]
+) -> None:
+    *was, swap = before["kernel"].split()
+    assert swap == "/var/swap"
+    assert [one for one, wanted in zip(was, TUNED, strict=True) if one == wanted] == []
+    assert lab.ssh(KERNEL).split() == TUNED
+    assert [finding["status"] for finding in of(refused[2], "host_tuning")] == ["ok"]
+
+
+def test_nothing_swaps_any_more(lab: RolesLab, refused: tuple[int, str, Findings]) -> None:
+    assert lab.ssh("tail -n +2 /proc/swaps").strip() == ""
+    assert lab.ssh("awk '/^SwapTotal/ {print $2}' /proc/meminfo").strip() == "0"
+    states = lab.ssh("systemctl show --property UnitFileState --value swap.target var-swap.swap").split()
+    assert states == ["masked", "masked"]
+
+
 def test_access_control_is_off(lab: RolesLab, before: dict[str, str], refused: tuple[int, str, Findings]) -> None:
     was, now = acs(before["acs"]), acs(lab.ssh(ACS))
     ports = 2 + 1 + len(lab.data_drives)
@@ -210,6 +239,7 @@ def test_all_of_it_outlasts_a_reboot(lab: RolesLab, made: Findings, before: dict
     said = lab.ssh("journalctl --boot --output cat --unit firstlight-pcie-acs.service")
     assert re.search(r'"changed": \{"0000:', said), said
     assert lab.ssh(CPUFREQ).split()[1:] == ["performance", f"{max(roles_image.P_STATES_MHZ)}000"]
+    assert lab.ssh(KERNEL).split() == TUNED  # and no swap
     # the clock was a year ahead again
     assert abs(float(lab.ssh("date +%s.%N")) - time.time()) < 2
 
@@ -253,11 +283,15 @@ def test_a_drive_that_is_pulled_is_named_and_replaced(lab: RolesLab, made: Findi
     expect = {"zfs_pool": {"name": "data", "drives": len(lab.data_drives)}}
     status, screen, findings = lab.converge(vm_roles=POOL)
     assert status != 0, screen
-    for found in (lab.check("zfs_pool", expect), of(findings, "zfs_pool")):
+    by_check, by_role = lab.check("zfs_pool", expect), of(findings, "zfs_pool")
+    for found in (by_check, by_role):
         against = [finding for finding in found if finding["status"] == "fail"]
         assert [finding["symptom"] for finding in against] == ["zfs.drive_missing"], found
         assert pulled.serial in against[0]["locator"]
         assert against[0]["action"] == "reseat"
+    # and whoever has to go there gets one ticket, whether one of them is held against the host or both
+    for found in (by_check, by_role, by_check + by_role):
+        assert repair_order(found, pulled.serial).action == "reseat"
 
     # a new drive in its slot; the role is told
     lab.qmp("blockdev-del", **{"node-name": f"disk{slot}"})

@@ -181,8 +181,8 @@ class VmLab:
                 "ca_file": ca,
                 "subnets": ["10.77.0.0/24"],
             },
+            "inventory/policy.yml": {"fleet_min_ready": "0%"},
             "inventory/group_vars/all/site.yml": {
-                "fleet_min_ready": "0%",
                 "install_distro_series": self.image.suite,
                 "install_commission_minutes": 60,
                 "install_deploy_minutes": 60,

@@ -52,6 +52,8 @@ NUMBERS = {
     "clock.offset_seconds": Number("more", 0.0, 0.01, "s"),
     # one core alone has turbo; between processors of one model that differs by some percent
     "cpu.busy_mhz_min": Number("less", 0.1, 0.0, "MHz"),
+    # Intel's cores and packages, slowed down for heat: some are normal under load, a fan or a paste is what is not
+    "cpu.throttles_per_day": Number("more", 1.0, 100.0, "a day"),
     # read past the cache: once may be the drive's own housekeeping, so it is each drive's median, and that doubled
     "drive.read_seconds_max": Number("more", 1.0, 0.002, "s"),
     "drive.os_read_seconds_max": Number("more", 1.0, 0.002, "s"),
@@ -60,6 +62,8 @@ NUMBERS = {
     # corrected errors are normal, and more than others have says that a part begins to fail
     "gpu.corrected_errors_per_day": Number("more", 1.0, 10.0, "a day"),
     "memory.corrected_per_day": Number("more", 1.0, 10.0, "a day"),
+    "nvlink.errors_per_day": Number("more", 1.0, 10.0, "a day"),
+    "hca.errors_per_day": Number("more", 1.0, 10.0, "a day"),
     "gpu.pcie_replays_per_day": Number("more", 1.0, 10.0, "a day"),
     # only of GPUs without work; place in the rack and the air of the room make some degrees
     "gpu.idle_celsius_max": Number("more", 0.0, 10.0, "°C"),

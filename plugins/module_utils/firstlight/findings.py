@@ -93,6 +93,13 @@ def shorten(text: str, limit: int = EVIDENCE_MAX) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def printable(text: str) -> str:
+    """Text of any number of lines that a terminal only shows: no escape, no carriage return, no lone surrogate."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(c if c == "\n" or c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
 def highest_action(findings: Iterable[Finding]) -> str:
     """The highest action of these findings, ``none`` for no finding."""
     return max((f.action for f in findings), key=ACTIONS.index, default="none")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,22 @@ from .errors import FirstlightError, InputError
 from .findings import Finding, blocking
 from .ledger.history import history, weeks_before
 from .ledger.store import Ledger
+from .ledger.tickets import tickets
 from .maas.client import MaasClient
+from .maas.desired import site_tag
 from .maas.hostkeys import KnownHosts
+from .maas.statetags import keep
 from .page import html
 from .page.overview import WEEKS, overview
 from .plainvalue import plain
+from .policy.settings import Policy, load_policy
+from .quarantine import Braked, all_are_out, settle
 from .signals import PutOff
 from .sitefiles import PlannedHost
 from .stages import Admission, admit
+from .tickets.now import hosts_now
+from .tickets.plan import due
+from .tickets.told import add_tickets
 
 RUN_ID = "FIRSTLIGHT_RUN_ID"
 LEDGER = "FIRSTLIGHT_LEDGER"  # set by the callback plugin; a throw-away copy in check mode
@@ -51,6 +60,22 @@ def ledger_of(variables: Mapping[str, Any]) -> str:
     return str(plain(url))
 
 
+def policy_of(variables: Mapping[str, Any]) -> Policy:
+    """The site's policy; InputError, one line with file, line and key, where its file is wrong."""
+    path = variables.get("policy_file")
+    if not path or not Path(str(plain(path))).exists():
+        return Policy()
+    return load_policy(str(plain(path)))
+
+
+def brake_is_on(variables: Mapping[str, Any]) -> bool:
+    """Unless -e brake=false lets one run go on over it."""
+    said = str(plain(variables.get("brake", True))).strip().lower()
+    if said not in ("true", "false"):
+        raise InputError(f"brake is {said!r}; true, or false to let this run go on over the brake")
+    return said == "true"
+
+
 def open_ledger(variables: Mapping[str, Any]) -> Ledger:
     """The site's ledger, as this run sees it."""
     run_id = os.environ.get(RUN_ID)
@@ -59,15 +84,19 @@ def open_ledger(variables: Mapping[str, Any]) -> Ledger:
 
 def write_report(ledger: Ledger, variables: Mapping[str, Any], judged: Iterable[str], *, check: bool) -> dict[str, Any]:
     """Build the report from the ledger and write it as text, JSON, page and metrics; returns it."""
+    policy = policy_of(variables)
     fleet = plain(list(variables["groups"].get("fleet", [])))
     built = report.build(
         site=plain(variables.get("site", "")),
         stories=ledger.story(fleet),
-        fleet_min_ready=plain(variables.get("fleet_min_ready", "100%")),
+        fleet_min_ready=policy.fleet_min_ready,
+        spares=policy.spares,
         run=ledger.run(ledger.run_id) if ledger.run_id else None,
         judged=judged,
         fleet=fleet,
     )
+    at = datetime.now(UTC)
+    add_tickets(built, tickets(ledger, fleet, open_only=True), due(policy, hosts_now(ledger, policy, at, fleet), at))
     folder, name = reports_folder(variables), CHECK_REPORT if check else LATEST
     report.write(built, folder, name)
     machines = history(ledger, weeks_before(built["written"], WEEKS))
@@ -86,6 +115,7 @@ class FleetAction(ActionBase):
     _supports_diff = True
     REPORTS = True  # writes the report at its end
     _credentials: Credentials | None = None
+    _policy: Policy | None = None
     _signals = PutOff()
 
     def work(self) -> dict[str, Any]:
@@ -124,6 +154,12 @@ class FleetAction(ActionBase):
         except AnsibleError as error:  # a template that cannot be resolved
             raise InputError(f"{key} of {name}: {' '.join(str(error).split())}") from None
 
+    def policy(self) -> Policy:
+        """The site's policy, read once a task."""
+        if self._policy is None:
+            self._policy = policy_of({"policy_file": self.host_value(self.hosts[0], "policy_file")})
+        return self._policy
+
     def value(self, key: str, default: Any = None) -> Any:
         """A site variable, or the secret of that name from the environment; templates are resolved by Ansible."""
         secret = os.environ.get(f"FIRSTLIGHT_{key.upper()}")
@@ -161,6 +197,14 @@ class FleetAction(ActionBase):
             self.needed("maas_api_key", "put it into group_vars/all/secrets.yml with ansible-vault"),
             self.value("maas_ca_file"),
         )
+
+    def mirror_states(self, names: Iterable[str]) -> None:
+        """These hosts' states as tags of their machines in MAAS, for a site that has one."""
+        if self.value("maas_url") and self.value("maas_api_key"):
+            mine = set(names)
+            known = {name: state for name, state in self.ledger.states().items() if name in mine}
+            for line in keep(self.maas_client, known, self.tell, site_tag(str(self.value("site", "") or ""))):
+                self.tell(line)
 
     def bmc_target(self, name: str) -> Target:
         planned, login = self.planned(name), self._bmc_login(name)
@@ -201,13 +245,17 @@ class FleetAction(ActionBase):
     ) -> str:
         """End a stage for these hosts; returns one line for the screen.
 
-        keep: by host the checks that did not run, whose findings still hold.
+        keep: by host the checks that did not run, whose findings still hold. When no host of this run is in the stage
+        any more, who fails is quarantined. Braked: so many fail that it is probably not the hosts.
         """
         passed = 0
+        quarantines = self.policy().quarantines
         symptoms: Counter[str] = Counter()
         held_back = []
         for name, known in findings.items():
-            well = self.ledger.end_stage(stage, name, known, seconds=seconds.get(name), keep=(keep or {}).get(name, ()))
+            well = self.ledger.end_stage(
+                stage, name, known, seconds=seconds.get(name), keep=(keep or {}).get(name, ()), quarantines=quarantines
+            )
             said_no = {f.symptom for f in blocking(known)}
             passed += well
             symptoms.update(said_no)
@@ -219,7 +267,19 @@ class FleetAction(ActionBase):
         if symptoms:
             line += "; " + ", ".join(f"{count} {symptom}" for symptom, count in symptoms.most_common())
         self.tell(line)
+        if all_are_out(self.ledger, stage):
+            self._settle(stage)
         return line
+
+    def _settle(self, stage: str) -> None:
+        settled = settle(self.ledger, self.policy(), stage, brake_is_on=brake_is_on(self.variables))
+        if settled.stop:
+            raise Braked(settled.line())
+        if settled.passed_over:
+            self.tell(f"{stage}: {settled.passed_over.why}; the run goes on: brake=false")
+        if settled.quarantined:
+            did = "would quarantine" if self.check else "quarantined"
+            self.tell(f"{stage}: {did} {len(settled.quarantined)}: {_named(settled.quarantined)}")
 
     def run_hosts(self) -> list[str]:
         """The planned hosts that this run was limited to, whether or not they are still in the play."""
@@ -228,3 +288,9 @@ class FleetAction(ActionBase):
     def _plan(self) -> None:
         names = [n for n in self.run_hosts() if self.host_value(n, "planned")]
         self.ledger.plan(self.value("site", "") or "", [self.planned(n) for n in names])
+
+
+def _named(hosts: Iterable[str], most: int = 8) -> str:
+    names = sorted(hosts)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

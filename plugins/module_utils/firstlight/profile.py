@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Iterable, Tuple
+
+from .findings import shorten
+from .profile_kinds import PARTS, check_kinds, is_number, is_whole, shown
 
 # every threshold that something reads: a misspelt one would silently never hold
 LIMITS = (
     "bmc_clock_fail_seconds",
+    "clock_age_seconds",
+    "clock_distance_seconds",
     "clock_offset_seconds",
     "clock_skew_seconds",
     "cpu_busy_percent",
@@ -31,7 +36,11 @@ LIMITS = (
     "memory_corrected_per_day",
     "memory_min_bytes",
     "nvlink_errors",
+    "nvlink_errors_per_hour",
+    "nvlink_replays_per_hour",
+    "nvme_media_errors",
     "nvme_wear_percent",
+    "zfs_drive_errors",
 )
 
 # pcie_acs: disabled; cpu_governor, cpu_energy_preference: as the kernel calls them; hugepages: {size in kB: number};
@@ -49,7 +58,6 @@ TUNING_KEYS = (
     "limits",
 )
 
-OS_DISK_BUSES = ("nvme", "sata", "sas", "virtio", "usb")
 OS_DISK_KEYS = ("controller", "model", "min_bytes", "max_bytes", "bus", "serial", "exclude_data_drives")
 
 
@@ -70,7 +78,7 @@ class Profile:
     psus, fans: {count}
     dimms: {count, total_gib}
     gpus, hcas, nvme also: slots (their ids in a complete host), pcie {lanes, generation}; ethernet also: slots, cabled
-    (the ports that have a cable)
+    (the ports that have a cable); hcas also: cabled (devices or ports, as the host calls them: mlx5_0, mlx5_0/1)
     firmware: {component: lowest accepted version}
     bios: {attribute: value} as the vendor spells them, that the BIOS must have
     limits: thresholds, e.g. {clock_skew_seconds, disk_used_percent}
@@ -107,9 +115,9 @@ class Profile:
         """From a mapping as in a profile file; a wrong or missing key or value is a ValueError."""
         if not isinstance(data, dict):
             raise ValueError(f"a profile is a mapping, not {type(data).__name__}")
-        unknown = sorted(set(data) - set(cls.__dataclass_fields__))
+        unknown = _not_of(data, cls.__dataclass_fields__)
         if unknown:
-            raise ValueError(f"unknown key {unknown[0]!r}; known are {', '.join(cls.__dataclass_fields__)}")
+            raise ValueError(f"unknown key {unknown}; known are {', '.join(cls.__dataclass_fields__)}")
         missing = [key for key in ("name", "vendor", "model") if key not in data]
         if missing:
             raise ValueError(f"key {missing[0]!r} is missing")
@@ -119,7 +127,6 @@ class Profile:
 
 
 _TEXTS = ("name", "vendor", "model")
-_COUNTED = ("gpus", "hcas", "ethernet", "nvme", "psus", "fans", "dimms")
 _NUMBERS = ("rate_gbps", "min_bytes", "max_bytes", "total_gib", "power_watts", "sm_mhz")
 
 
@@ -127,30 +134,37 @@ def _check_value(key: str, value: Any) -> None:
     """ValueError when the value of this key of a profile is of a wrong kind."""
     if key in _TEXTS:
         if not isinstance(value, str):
-            raise ValueError(f"{key} must be text, not {value!r}")
+            raise ValueError(f"{key} must be text, not {shown(value)}")
         return
     if not isinstance(value, dict):
-        raise ValueError(f"{key} must be a mapping, not {value!r}")
+        raise ValueError(f"{key} must be a mapping, not {shown(value)}")
     count = value.get("count", 0)
-    if key in _COUNTED and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
-        raise ValueError(f"{key}.count must be a whole number, 0 or more, not {count!r}")
+    if key in PARTS and not is_whole(count, 0, 10**9):
+        raise ValueError(f"{key}.count must be a whole number, 0 or more, not {shown(count)}")
     for name in value if key == "limits" else [n for n in _NUMBERS if n in value]:
-        if not _is_number(value[name]):
-            raise ValueError(f"{key}.{name} must be a number, not {value[name]!r}")
+        if not is_number(value[name]):
+            raise ValueError(f"{key}.{shorten(name, 60)} must be a number, not {shown(value[name])}")
+        if value[name] < 0:
+            raise ValueError(f"{key}.{shorten(name, 60)} must be 0 or more, not {shown(value[name])}")
+    if key == "tuning" and (unknown := _not_of(value, TUNING_KEYS)):
+        raise ValueError(f"unknown key {unknown} of tuning; known are {', '.join(TUNING_KEYS)}")
+    check_kinds(key, value)
     if key == "gpus":
         _check_gpus(value)
     if key == "hcas":
         _check_hcas(value)
     if key == "os_disk":
         _check_os_disk(value)
-    if key == "tuning" and (wrong := sorted(set(value) - set(TUNING_KEYS))):
-        raise ValueError(f"unknown key {wrong[0]!r} of tuning; known are {', '.join(TUNING_KEYS)}")
+
+
+def _not_of(data: Dict[Any, Any], known: Iterable[str]) -> str:
+    """The first key that is none of those, as an error names it; empty when all are."""
+    wrong = sorted(shown(key) for key in data if not isinstance(key, str) or key not in known)
+    return wrong[0] if wrong else ""
 
 
 def _check_gpus(value: Dict[str, Any]) -> None:
     """ValueError where a value of what the GPU checks expect is of a wrong kind, or a key is unknown."""
-    if not isinstance(value.get("ecc", True), bool):
-        raise ValueError(f"gpus.ecc must be true or false, not {value['ecc']!r}")
     if "vbios" in value and not _VBIOS.match(str(value["vbios"])):
         raise ValueError(f'gpus.vbios must be a version in quotes such as "96.00.A5.00.1A", not {value["vbios"]!r}')
     for part, keys in GPU_PARTS.items():
@@ -172,8 +186,10 @@ def _check_hcas(value: Dict[str, Any]) -> None:
         raise ValueError(f"hcas.module_firmware must be a mapping, not {modules!r}")
     floors = {f"module_firmware.{part}": version for part, version in modules.items()}
     for name, version in {**floors, **({"firmware": value["firmware"]} if "firmware" in value else {})}.items():
-        if not isinstance(version, str) or not re.match(r"^[0-9]{1,9}(\.[0-9]{1,9}){1,5}$", version):
-            raise ValueError(f'hcas.{name} must be a version in quotes such as "28.43.2026", not {version!r}')
+        if not isinstance(version, str) or not re.match(r"^[0-9]{1,9}(\.[0-9]{1,9}){1,5}\Z", version):
+            raise ValueError(
+                f'hcas.{shorten(name, 80)} must be a version in quotes such as "28.43.2026", not {version!r}'
+            )
 
 
 def _check_os_disk(value: Dict[str, Any]) -> None:
@@ -185,28 +201,20 @@ def _check_os_disk(value: Dict[str, Any]) -> None:
         raise ValueError("os_disk says nothing about the disk: exclude_data_drives is not true, and nothing else given")
 
 
-def _is_whole(value: Any, least: int, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value and abs(value) < 1e30
-
-
-_WAY = re.compile(r"^(NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS)$")
-_VBIOS = re.compile(r"^[0-9A-Fa-f]{1,4}(\.[0-9A-Fa-f]{1,4}){2,7}$")
+_WAY = re.compile(r"^(NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS)\Z")
+_VBIOS = re.compile(r"^[0-9A-Fa-f]{1,4}(\.[0-9A-Fa-f]{1,4}){2,7}\Z")
 # by key of gpus.nvlink and gpus.topology: how an error calls what it must be, and whether it is
 GPU_PARTS: Dict[str, Dict[str, Tuple[str, Callable[[Any], bool]]]] = {
     "nvlink": {
-        "links": ("a whole number from 1 to 256", lambda value: _is_whole(value, 1, 256)),
-        "gbytes_per_second": ("a number", _is_number),
+        "links": ("a whole number from 1 to 256", lambda value: is_whole(value, 1, 256)),
+        "gbytes_per_second": ("a number", is_number),
     },
     "topology": {
         "gpus": ("as nvidia-smi topo -m has it, such as NV18", lambda value: bool(_WAY.match(str(value)))),
         "nics": ("PIX, PXB, PHB, NODE or SYS", lambda value: value in ("PIX", "PXB", "PHB", "NODE", "SYS")),
         "numa": (
             "a list of NUMA nodes such as [0, 0, 1, 1]",
-            lambda value: isinstance(value, list) and all(_is_whole(node, 0, 1023) for node in value),
+            lambda value: isinstance(value, list) and all(is_whole(node, 0, 1023) for node in value),
         ),
     },
 }

@@ -12,7 +12,7 @@ from .errors import InputError
 
 NODE, DCGM = "node", "dcgm"
 JOBS = (NODE, DCGM)
-_ADDRESS = re.compile(r"^[A-Za-z0-9_.:-]{1,255}$")
+_ADDRESS = re.compile(r"^[A-Za-z0-9_.:-]{1,255}\Z")
 
 
 @dataclass(frozen=True)

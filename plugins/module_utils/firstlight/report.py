@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,10 +18,14 @@ from rich.text import Text
 from .errors import FirstlightError
 from .findings import Finding, blocking, highest_action, shorten
 from .health.verdicts import common_lines, kind, reason_lines
+from .ledger.standing import IN_REPAIR, QUARANTINED
 from .ledger.store import STAGES, now
 from .policy import required_ready
+from .policy.ready import spares_left, spares_line
+from .wholefile import write_whole
 
 UNFINISHED = "verdict.unfinished"
+OUT_OF_USE = "verdict.out_of_use"
 
 # A failure is common where this many hosts have it, and they are this share of those that came as far as to have it.
 # About one new host in ten fails at first, by all faults together: twice that by one fault alone is not the hosts.
@@ -34,12 +36,17 @@ COMMON_MAX = 20  # entries of a report
 
 
 def host_report(story: dict[str, Any]) -> dict[str, Any]:
-    """One host's record from its story (see ``Ledger.story``). Ready only with every stage passed and nothing held."""
+    """One host's record from its story (see ``Ledger.story``).
+
+    Ready only with every stage passed, nothing found that says no, and not held, in quarantine or in repair.
+    """
     findings = [{k: f[k] for k in Finding.__dataclass_fields__} for f in story["findings"]]
     known = [Finding.from_dict(f) for f in findings]
     reasons = blocking(known)
     stages = story["stages"]
     open_stage = next((s for s in STAGES if stages.get(s, {}).get("result") != "passed"), None)
+    out = _out_of_use(story, bool(reasons) or open_stage is not None)
+    reasons, known = [*out, *reasons], [*known, *out]
     ready = not reasons and open_stage is None
     if not ready and not reasons:
         begun = open_stage in stages
@@ -56,12 +63,25 @@ def host_report(story: dict[str, Any]) -> dict[str, Any]:
         "profile": story["profile"],
         "stage": _stage_reached(stages),
         "state": story["state"],
+        "held": story.get("held") or "",
         "verdict": "ready" if ready else "not ready",
         "reasons": [reason.to_dict() for reason in reasons],
         "findings": findings,
         "action": "none" if ready else highest_action(known),
         "seconds": {stage: stages[stage]["seconds"] for stage in STAGES if stage in stages},
     }
+
+
+def _out_of_use(story: dict[str, Any], has_reasons: bool) -> list[Finding]:
+    """Who keeps the host out of use, or, where nothing else says no, that it is."""
+    name, said = story["name"], ""
+    if held := story.get("held"):
+        said = f"held: {held}; playbooks/readmit.yml -e host={name} gives it back"
+    elif story["state"] == IN_REPAIR:
+        said = f"in repair; playbooks/reprovision.yml -e host={name} brings it back"
+    elif story["state"] == QUARANTINED and not has_reasons:
+        said = "quarantined until it passes smoke without what quarantined it"
+    return [Finding("verdict", "unknown", OUT_OF_USE, evidence=said)] if said else []
 
 
 def _stage_reached(stages: dict[str, Any]) -> str | None:
@@ -82,16 +102,19 @@ def build(
     run: dict[str, Any] | None = None,
     judged: Iterable[str] | None = None,
     fleet: Iterable[str] = (),
+    spares: int | str = 0,
 ) -> dict[str, Any]:
     """The whole report as plain values, ready for JSON.
 
     judged: names of the hosts that the policy is judged on (those that the run was limited to); all by default.
     fleet: names of all hosts that the site has; those without a story were in no run yet, and are named.
+    spares: as the policy has it; told of all hosts, whatever the run was limited to.
     """
     hosts = [host_report(story) for story in stories]
     names = {h["name"] for h in hosts} if judged is None else set(judged)
     in_run = [h for h in hosts if h["name"] in names]
     ready = sum(h["verdict"] == "ready" for h in in_run)
+    all_ready = sum(h["verdict"] == "ready" for h in hosts)
     required = required_ready(fleet_min_ready, len(in_run))
     return {
         "site": site,
@@ -106,11 +129,12 @@ def build(
         },
         "counts": {
             "hosts": len(hosts),
-            "ready": sum(h["verdict"] == "ready" for h in hosts),
-            "not_ready": sum(h["verdict"] != "ready" for h in hosts),
+            "ready": all_ready,
+            "not_ready": len(hosts) - all_ready,
             "by_state": dict(sorted(Counter(h["state"] for h in hosts).items())),
             "by_symptom": dict(sorted(Counter(r["symptom"] for h in hosts for r in h["reasons"]).items())),
         },
+        "spares": spares_left(fleet_min_ready, spares, len(hosts), all_ready),
         "not_seen": sorted(set(fleet) - {h["name"] for h in hosts}),
         "common": common(in_run),
         "hosts": hosts,
@@ -128,7 +152,7 @@ def common(hosts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     kinds: dict[tuple[str, str, str], dict[str, dict[str, str]]] = {}
     for host in known:
         for reason in host["reasons"]:
-            if reason["symptom"] != UNFINISHED:
+            if reason["symptom"] not in (UNFINISHED, OUT_OF_USE):
                 kinds.setdefault(kind(reason), {}).setdefault(host["name"], reason)
     found = [entry for what, reasons in kinds.items() for entry in _common(known, what, reasons)]
     return sorted(found, key=lambda entry: (-entry["count"], entry["symptom"]))[:COMMON_MAX]
@@ -208,6 +232,8 @@ def text(report: dict[str, Any], width: int = 150, colour: bool = False) -> str:
     for host in report["hosts"]:
         if host["verdict"] != "ready":
             _print_details(console, host, report["common"])
+    if line := spares_line(report["spares"]):
+        console.print(Text(line))
     console.print(Text(summary(report)))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
@@ -268,8 +294,10 @@ def summary(report: dict[str, Any]) -> str:
     line += f"policy fleet_min_ready={policy['fleet_min_ready']} ({policy['required']} of {policy['hosts']}) {met}"
     if report["not_seen"]:
         line += f"; {len(report['not_seen'])} more of the fleet were in no run yet"
-    outcome = (report.get("run") or {}).get("outcome")
-    return f"{line}; the run {_OUTCOMES[outcome]}" if outcome in _OUTCOMES else line
+    run = report.get("run") or {}
+    if run.get("outcome") not in _OUTCOMES:
+        return line
+    return f"{line}; the run {_OUTCOMES[run['outcome']]}" + (f": {run['message']}" if run.get("message") else "")
 
 
 _OUTCOMES = {"broken": "broke", "stopped": "was stopped"}
@@ -291,20 +319,8 @@ def write(report: dict[str, Any], folder: Path, name: str = "latest") -> None:
     """Write NAME.json and NAME.txt, each whole or not at all; FirstlightError where that is not possible."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_whole(folder / f"{name}.json", json.dumps(report, indent=2) + "\n")
-        _write_whole(folder / f"{name}.txt", text(report))
+        write_whole(folder / f"{name}.json", json.dumps(report, indent=2) + "\n")
+        write_whole(folder / f"{name}.txt", text(report))
     except OSError as error:
         said = f"the report cannot be written to {folder}: {error.strerror}; free it, or name another reports_dir"
         raise FirstlightError(said) from None
-
-
-def _write_whole(path: Path, content: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

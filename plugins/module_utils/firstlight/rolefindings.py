@@ -13,6 +13,7 @@ from .findings import Finding, blocking, shorten
 
 FACT = "firstlight_findings"
 REBOOT = "reboot_needed"
+NOTHING_CHECKED = "host_check.nothing_checked"
 COLLECTED = "findings_collected"  # a play's variable: its close reads the fact
 OF_A_ROLE_MAX, OF_A_HOST_MAX = 100, 500
 SHOWN_MAX = 5
@@ -23,9 +24,11 @@ def read(role: str, rows: Any) -> list[Finding]:
     if not isinstance(rows, list) or len(rows) > OF_A_ROLE_MAX:
         raise InputError(f"role_findings: findings of {role} must be a list of at most {OF_A_ROLE_MAX}")
     try:
-        return [Finding.from_dict(row) for row in rows]
+        findings = [Finding.from_dict(row) for row in rows]
     except (TypeError, KeyError, ValueError) as error:
         raise InputError(f"role_findings: a finding of {role} is not readable: {error}") from None
+    # says no to a whole run; where the site has switched off the one check that a role asks for, the role did its work
+    return [finding for finding in findings if finding.symptom != NOTHING_CHECKED]
 
 
 def readable(fact: Any) -> list[Finding]:

@@ -12,7 +12,8 @@ import netaddr
 
 from .csvfile import read_csv
 from .errors import InputError
-from .profile import LIMITS, OS_DISK_BUSES, OS_DISK_KEYS, Profile
+from .profile import LIMITS, OS_DISK_KEYS, Profile
+from .profile_kinds import OS_DISK_BUSES
 from .yamlfile import SchemaFile, read_yaml
 
 _COUNT = {"type": "integer", "minimum": 0}

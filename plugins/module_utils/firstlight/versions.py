@@ -11,7 +11,17 @@ from .errors import InputError
 from .yamlfile import YamlFile, read_yaml
 
 ANY = "any"
-NOT_ROLES = ("operating_system",)  # components that no role installs; see maas/images.py
+ARCHITECTURES = ("x86_64", "aarch64")
+NOT_ROLES = ("operating_system", "firmware")  # components that no role installs; see maas/images.py, and EXPECTED
+# by key of the checks' expect: the component and setting that has it
+EXPECTED = {
+    "gpu_driver": ("gpu_driver", "version"),
+    "gpu_vbios": ("firmware", "gpu_vbios"),
+    "hca_firmware": ("firmware", "hca"),
+}
+FIRMWARE = "firmware"
+# its settings that a host's own checks read; all others are components as the BMC's inventory names them
+_OF_HOST = tuple(setting for component, setting in EXPECTED.values() if component == FIRMWARE)
 
 _SETTINGS: dict[str, Any] = {
     "type": "object",
@@ -25,14 +35,35 @@ _SETTINGS: dict[str, Any] = {
     "dependentRequired": {"url": ["version", "checksum"]},
     "additionalProperties": {"type": ["string", "number", "boolean"]},
 }
+_FIRMWARE: dict[str, Any] = {
+    "type": "object",
+    "propertyNames": {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$"},
+    "additionalProperties": {"type": "string", "x-hint": 'a version in quotes: "2.6.3"'},
+}
+
+
+def _distributions(architectures: str) -> dict[str, Any]:
+    of = {"$ref": f"#/$defs/{architectures}"}
+    return {
+        "type": "object",
+        "properties": {ANY: of},
+        "patternProperties": {r"^(debian-\d+|ubuntu-\d+\.\d+)\Z": of},
+        "additionalProperties": False,
+    }
+
+
+def _architectures(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": dict.fromkeys((ANY, *ARCHITECTURES), settings),
+    }
+
+
 _COMPONENTS: dict[str, Any] = {
     "type": "object",
-    "additionalProperties": {
-        "type": "object",
-        "properties": {ANY: {"$ref": "#/$defs/architectures"}},
-        "patternProperties": {r"^(debian-\d+|ubuntu-\d+\.\d+)$": {"$ref": "#/$defs/architectures"}},
-        "additionalProperties": False,
-    },
+    "properties": {FIRMWARE: _distributions("of_firmware")},
+    "additionalProperties": _distributions("of_role"),
 }
 VERSIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -42,13 +73,7 @@ VERSIONS_SCHEMA: dict[str, Any] = {
         "versions": _COMPONENTS,
         "overrides": {"type": "object", "additionalProperties": _COMPONENTS},
     },
-    "$defs": {
-        "architectures": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {ANY: _SETTINGS, "x86_64": _SETTINGS, "aarch64": _SETTINGS},
-        }
-    },
+    "$defs": {"of_role": _architectures(_SETTINGS), "of_firmware": _architectures(_FIRMWARE)},
 }
 
 Components = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]
@@ -74,6 +99,35 @@ class Versions:
                     found.update(distributions.get(by_distribution, {}).get(by_architecture, {}))
         return found
 
+    def bmc_firmware(self, profile: str = "") -> dict[str, str]:
+        """Component, as BMCs name it, -> the exact version that discover expects of servers with this profile."""
+        settings = self.settings(FIRMWARE, ANY, ANY, profile)
+        return {component: version for component, version in settings.items() if version and component not in _OF_HOST}
+
+    def expected(self, profile: str, without: Iterable[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
+        """Distribution -> architecture -> what checks expect of such a host with this profile, "any" for all others.
+
+        For who does not know yet what the host runs: health/settings.py picks on the host. without: roles that a site
+        leaves out. A mere branch of the driver, "580", is no version that could be expected.
+        """
+        together = [self.versions, self.overrides.get(profile, {})]
+        named = {distribution for components in together for by in components.values() for distribution in by}
+        return {
+            distribution: {
+                architecture: self._expected(distribution, architecture, profile, set(without))
+                for architecture in (ANY, *ARCHITECTURES)
+            }
+            for distribution in sorted({ANY, *named})
+        }
+
+    def _expected(self, distribution: str, architecture: str, profile: str, without: set[str]) -> dict[str, str]:
+        found = {}
+        for key, (component, setting) in EXPECTED.items():
+            value = str(self.settings(component, distribution, architecture, profile).get(setting) or "")
+            if value and component not in without and (key != "gpu_driver" or "." in value):
+                found[key] = value
+        return found
+
 
 def load_versions(
     path: Path | str, profiles: Iterable[str] | None = None, components: Iterable[str] | None = None
@@ -91,11 +145,12 @@ def load_versions(
             raise InputError(
                 f"unknown profile {profile!r}; known are {', '.join(known)}", file.where(["overrides", profile])
             )
-    if components is not None:
-        components = [*components, *NOT_ROLES]
-        _refuse_unknown(file, sorted(components), ["versions"], file.data["versions"])
-        for profile, by_component in overrides.items():
-            _refuse_unknown(file, sorted(components), ["overrides", profile], by_component)
+    places: list[tuple[list[str | int], Components]] = [(["versions"], file.data["versions"])]
+    places += [(["overrides", profile], by_component) for profile, by_component in overrides.items()]
+    for where, by_component in places:
+        if components is not None:
+            _refuse_unknown(file, sorted([*components, *NOT_ROLES]), where, by_component)
+        _refuse_by_system(file, where, by_component)
     return Versions(file.data["versions"], overrides)
 
 
@@ -105,3 +160,17 @@ def _refuse_unknown(file: YamlFile, known: list[str], path: list[str | int], com
             raise InputError(
                 f"unknown component {component!r}; known are {', '.join(known)}", file.where([*path, component])
             )
+
+
+def _refuse_by_system(file: YamlFile, path: list[str | int], components: Components) -> None:
+    """A BMC knows no distribution and no architecture."""
+    for distribution, architectures in components.get(FIRMWARE, {}).items():
+        for architecture, settings in architectures.items():
+            for component in settings:
+                if component not in _OF_HOST and (distribution, architecture) != (ANY, ANY):
+                    where = file.where([*path, FIRMWARE, distribution, architecture, component])
+                    raise InputError(
+                        f"firmware that a BMC tells is judged whatever is installed: {component!r} belongs under "
+                        f"{FIRMWARE}: {ANY}: {ANY}; by system there are {', '.join(_OF_HOST)}",
+                        where,
+                    )

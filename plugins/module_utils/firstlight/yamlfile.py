@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,16 @@ from .findings import shorten
 MAX_BYTES = 16 * 1024 * 1024
 
 
+def _pattern(validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
+    """As in JSON Schema, where $ is the end of the text; in Python it also matches before a newline there."""
+    whole = rf"{pattern[:-1]}\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
+    if validator.is_type(instance, "string") and not re.search(whole, instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+_Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
+
+
 class SchemaFile:
     """A file of plain values (``data``) that people write. ``where(path)``: "file:line" of a value."""
 
@@ -25,10 +36,15 @@ class SchemaFile:
         raise NotImplementedError
 
     def check(self, schema: dict[str, Any]) -> None:
-        """Validate against a JSON schema; the first error becomes an InputError with file, line and key."""
+        """Validate against a JSON schema; the first error becomes an InputError with file, line and key.
+
+        Of a file in which every key may be left out all may be: ``data`` is {} then.
+        """
+        if self.data is None and schema.get("type") == "object" and not schema.get("required"):
+            self.data = {}
         if self.data is None:
             raise InputError("is empty; see the example site for what belongs in it", str(self.path))
-        errors = jsonschema.Draft202012Validator(schema).iter_errors(self.data)
+        errors = _Validator(schema).iter_errors(self.data)
         try:
             error = min(errors, key=_order, default=None)
         except RecursionError:

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from firstlight.bmc import pseudonyms
 from firstlight.bmc.capture import RawTree, _join_pages, _links, crawl, write
 from firstlight.bmc.errors import HalfAnswering, TimedOut
 from firstlight.bmc.fetch import TreeReader, read_tree
@@ -313,6 +315,14 @@ def outline(value: Any) -> Any:
     return [outline(v) for v in value] if isinstance(value, list) else type(value)
 
 
+@pytest.mark.parametrize("serial", [123456789, -570540085163290118294863872])
+def test_a_serial_number_that_is_a_number(serial: int) -> None:
+    tree = {"/redfish/v1": {"SerialNumber": serial}}
+    found, _ = Pseudonyms([], [], []).replace_tree(tree, {})
+    made = found["/redfish/v1"]["SerialNumber"]
+    assert made != serial and (made < 0, len(str(made))) == (serial < 0, len(str(serial)))
+
+
 @settings(max_examples=60, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(JSON, st.from_regex(r"[!-~]{8,12}", fullmatch=True))
 def test_replacing_takes_anything_and_keeps_its_structure(value: Any, password: str) -> None:
@@ -340,3 +350,18 @@ def test_replacing_survives_anything(tmp_path: Path) -> None:
     found = load_tree(tmp_path / "t").resources["/redfish/v1/x"]["SerialNumber"]
     assert isinstance(found, int)
     assert found != 123456789
+
+
+@pytest.mark.parametrize("text", [":" * 50_000 + "g", "a." * 50_000, "_" * 100_000, "0" * 100_000 + "@"])
+def test_no_long_text_keeps_the_search_for_addresses_busy(text: str) -> None:
+    started = time.process_time()
+
+    for pattern in (pseudonyms._IPV4, pseudonyms._IPV6, pseudonyms._EMAIL):
+        assert list(pattern.finditer(text)) == []
+
+    assert time.process_time() - started < 2  # what is quadratic needs a minute
+    assert [found[0] for found in pseudonyms._IPV6.finditer("at fe80::1ff:fe23:4567:890a, or ::1")] == [
+        "fe80::1ff:fe23:4567:890a",
+        "::1",
+    ]
+    assert [found[0] for found in pseudonyms._EMAIL.finditer("to x.y+z@example.org")] == ["x.y+z@example.org"]

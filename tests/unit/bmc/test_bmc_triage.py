@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from firstlight.bmc.errors import CONDITIONS
 from firstlight.bmc.fetch import TreeReader, read_tree
-from firstlight.bmc.hardware import Record
+from firstlight.bmc.hardware import Controller, Record
 from firstlight.bmc.judge_rest import version_key
 from firstlight.bmc.normalise import normalise
 from firstlight.bmc.slots import missing_slots, usual_slots
@@ -302,6 +303,41 @@ def test_firmware_floors(profile: Profile) -> None:
         "update_firmware",
     )
     assert bmc.evidence == "version 7.10.0.0; the profile xe9680 wants 7.20.0.0"
+
+
+@pytest.mark.parametrize(
+    ("firmware", "status", "evidence"),
+    [
+        ({"bmc": "7.10.0.0"}, "", ""),
+        ({"bmc": "7.10"}, "", ""),  # the same
+        ({"bmc": "7.00.00.00"}, "fail", "version 7.10.0.0; versions.yml has 7.00.00.00"),  # newer is another too
+        ({"bmc": "7.20.0.0"}, "fail", "version 7.10.0.0; versions.yml has 7.20.0.0"),
+        ({"gpu_baseboard": "1.2"}, "unknown", "no version is told; versions.yml has 1.2"),
+    ],
+)
+def test_exact_firmware_goes_before_the_floor(
+    firmware: dict[str, str], status: str, evidence: str, profile: Profile
+) -> None:
+    floors = Profile(**{**vars(profile), "firmware": {"bmc": "7.20.0.0"}})
+    if "gpu_baseboard" in firmware:
+        floors = profile
+    found = bad(triage(PLANNED, record_of(trees.xe9680()), floors, firmware=firmware))
+    assert [(f.status, f.symptom, f.evidence) for f in found] == (
+        [(status, "firmware.version", evidence)] if status else []
+    )
+
+
+def test_firmware_of_the_gpus_baseboard(profile: Profile) -> None:
+    record = record_of(trees.xe9680())
+    assert record.hardware is not None
+    boards = [Controller("HGX_BMC_0", "OK", "Enabled", "HGX-22.10-1-rc67"), Controller("HGX_FPGA_0", "OK", "Enabled")]
+    record = replace(record, hardware=replace(record.hardware, controllers=boards))
+    right, wrong = {"gpu_baseboard": "HGX-22.10-1-rc67"}, {"gpu_baseboard": "HGX-22.10-1-rc80"}
+    assert bad(triage(PLANNED, record, profile, firmware=right)) == []
+    (found,) = bad(triage(PLANNED, record, profile, firmware=wrong))
+    assert (found.status, found.symptom, found.locator) == ("fail", "firmware.version", "HGX_BMC_0")
+    floors = Profile(**{**vars(profile), "firmware": wrong})
+    assert [f.symptom for f in bad(triage(PLANNED, record, floors))] == ["firmware.below_floor"]
 
 
 @pytest.mark.parametrize(

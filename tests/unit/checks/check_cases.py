@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,12 +119,34 @@ def _hca(
     return Case("hca_state", name, {"sysfs": sysfs, "ibstat": ibstat or broken("no_tool")}, want, **more)
 
 
+def _cabled(*names: str) -> dict[str, Any]:
+    return {"hcas": {"count": 8, "rate_gbps": 400, "cabled": list(names)}}
+
+
 NO_SYSFS = said('{"files": {}, "errors": {}}')
 HCA = [
     _hca("8, Ethernet and a virtual function beside them", text("infiniband.8-active.json"), good("hca_state")),
     _hca("7 of 8", text("infiniband.7-of-8.json"), [("fail", "hca.missing", "1 of 8", "reseat")]),
     _hca("9", text("infiniband.9.json"), [("warn", "hca.unexpected", "", "none")]),
     _hca("no link", text("infiniband.no-link.json"), [("fail", "hca.no_link", "mlx5_3 port 1", "reseat")]),
+    _hca(
+        "no link where no cable is",
+        text("infiniband.no-link.json"),
+        good("hca_state"),
+        profile=_cabled("mlx5_0", "mlx5_1/1", "mlx5_2"),
+    ),
+    _hca(
+        "no link at one of two that have a cable",
+        text("infiniband.no-link.json"),
+        [("fail", "hca.no_link", "mlx5_3 port 1", "reseat")],
+        profile=_cabled("mlx5_0", "mlx5_3/1"),
+    ),
+    _hca(
+        "no such port",
+        text("infiniband.8-active.json"),
+        [("fail", "hca.no_port", "mlx5_0/2", "escalate")],
+        profile=_cabled("mlx5_0/2", "mlx5_1"),
+    ),
     _hca("no manager", text("infiniband.no-manager.json"), [("fail", "hca.not_active", "mlx5_3", "escalate")]),
     _hca("slow", text("infiniband.slow.json"), [("fail", "hca.slow", "mlx5_6", "reseat")]),
     _hca("no state", text("infiniband.no-state.json"), [("unknown", "hca_state.unreadable", "mlx5_2", "escalate")]),
@@ -161,6 +184,16 @@ NVME = [
         text("nvme-list.8-and-boss.json"),
         [("fail", "nvme.not_live", "nvme5", "replace")],
         text("nvme-sysfs.one-dead.json"),
+    ),
+    _nvme(
+        "one is told of twice, another is lost",
+        said((FIXTURES / "nvme-list.8-and-boss.json").read_text().replace("nvme3n1", "nvme4n1")),
+        [("fail", "nvme.missing", "1 of 8", "reseat")],
+    ),
+    _nvme(
+        "two of one serial number",
+        said((FIXTURES / "nvme-list.8-and-boss.json").read_text().replace("S7EXAMPLE000003", "S7EXAMPLE000004")),
+        [("fail", "nvme.missing", "1 of 8", "reseat")],
     ),
     _nvme("no nvme-cli", broken("no_tool"), good("nvme_count"), text("nvme-sysfs.blocks.json")),
     _nvme("no nvme-cli, no drive", broken("no_tool"), [("fail", "nvme.missing", "8 of 8", "reseat")], NO_SYSFS),
@@ -205,8 +238,32 @@ DISKS = [
     ),
     Case("disk_usage", "hangs", {"statvfs": broken("timed_out")}, lost("disk_usage", "timed_out", "retry")),
     Case("disk_usage", "no numbers", {"statvfs": said('{"/": {"device": 1}}')}, lost("disk_usage", "unreadable")),
+    *(
+        Case(
+            "disk_usage",
+            f"{name} {value}",
+            {"statvfs": said(json.dumps({"/": {**json.loads(text("statvfs.good.json").text)["/"], name: value}}))},
+            lost("disk_usage", "unreadable"),
+        )
+        for name in ("used", "available", "inodes", "inodes_free", "device")
+        for value in (float("nan"), None, "N/A")
+    ),
     Case("disk_usage", "not JSON", {"statvfs": said("df: no")}, lost("disk_usage", "unreadable")),
     Case("disk_usage", "empty", {"statvfs": said("{}")}, lost("disk_usage", "unreadable")),
+    *(
+        Case("disk_usage", name, {"local": said(json.dumps(local)), "statvfs": broken("timed_out")}, want, {}, expect)
+        for name, local, want, expect in disk_cases.LOCAL_CASES
+    ),
+    Case(
+        "disk_usage",
+        "a capture of before",
+        {"local": broken("not_captured"), "statvfs": text("statvfs.var-tmp-full.json")},
+        [("fail", "disk.full", "/var/tmp", "escalate")],
+    ),
+    *(
+        Case("mounts_writable", name, {"mounts": said(json.dumps({"files": files, "errors": {}}))}, want)
+        for name, files, want in disk_cases.MOUNT_CASES
+    ),
     Case("mounts_writable", "good", {"mounts": text("mounts.good.json")}, good("mounts_writable")),
     Case(
         "mounts_writable",
@@ -288,6 +345,7 @@ def _clock(
         "timedatectl": text("timedatectl.good.txt"),
         "timesync": text("timesync.txt"),
         "status": text("proc-status.root.json"),
+        "now": said("1764400200\n"),
     }
     return Case("clock", name, {**everything, **captured}, want, expect={"ntp_servers": list(servers)})
 
@@ -296,7 +354,25 @@ SYNCED, UNSYNCED = text("chronyc-tracking.good.csv"), text("chronyc-tracking.uns
 NO_CHRONY, NO_DAEMON = broken("no_tool"), said("506 Cannot talk to daemon\n", 1)
 IN_CONTAINER = text("proc-status.container.json")
 WRONG = [("fail", "clock.wrong_source", "", "escalate")]
+FIELDS = text("chronyc-tracking.good.csv").text.split(",")
+
+
+def _tracking(**fields: str) -> Output:
+    """What chronyc tracking says of a good clock, with other fields, by number: _3 the reference time."""
+    return said(",".join(fields.get(f"_{n}", value) for n, value in enumerate(FIELDS)))
+
+
+LOST_SOURCES = said(text("chronyc-sources.csv").text.replace("^,*", "^,?").replace("^,-", "^,?"))
 CLOCK = [
+    _clock("a reference of 1970", _tracking(_3="0.0"), [("fail", "clock.stale", "", "escalate")]),
+    _clock("a reference of tomorrow", _tracking(_3="1764490000.0"), [("fail", "clock.stale", "", "escalate")]),
+    _clock("an old reference, in an old capture", _tracking(_3="0.0"), good("clock"), now=broken("not_captured")),
+    _clock("a day of dispersion", _tracking(_11="86400.0"), [("fail", "clock.uncertain", "", "wait")]),
+    _clock("half of a long delay", _tracking(_10="2.1"), [("fail", "clock.uncertain", "", "wait")]),
+    _clock("no number", _tracking(_11="nan"), lost("clock", "unreadable")),
+    _clock("no source that it follows", SYNCED, [("fail", "clock.not_synchronised", "", "wait")], sources=LOST_SOURCES),
+    _clock("no source at all", SYNCED, [("fail", "clock.not_synchronised", "", "wait")], sources=said("")),
+    _clock("sources not told", SYNCED, lost("clock", "timed_out", "retry"), sources=broken("timed_out")),
     _clock("good", SYNCED, good("clock")),
     _clock("the site's, by address", SYNCED, good("clock"), ("10.0.0.1",)),
     _clock("the site's, by name", SYNCED, good("clock"), ("NTP1.example.org",)),
@@ -375,6 +451,24 @@ KERNEL = [
     _log("neither", broken("not_permitted"), lost("kernel_xid", "not_permitted")),
     _log("empty is not clean", said(""), lost("kernel_xid", "unreadable")),
     _log("no dmesg", broken("no_tool"), lost("kernel_xid", "no_tool"), broken("no_tool")),
+    _log("no kernel log", said("Usage: dmesg [-c]\n"), lost("kernel_xid", "unreadable")),
+    _log(
+        "in no form that is known",
+        said("[    0.0] Linux version 6.8.0\n[   55.1] NVRM: Xid 79 on GPU PCI:0000:3b:00\n"),
+        lost("kernel_xid", "unreadable"),
+    ),
+    _log(
+        "the ring buffer has lost its beginning",
+        said("kern  :info  : 2027-03-01T06:30:00,000000+00:00 perf: a line\n"),
+        [("warn", "kernel_xid.incomplete", "", "none")],
+    ),
+    Case(
+        "kernel_xid",
+        "a wrong setting",
+        {"dmesg": text("dmesg.clean.txt"), "journal": said("")},
+        [("unknown", "kernel_xid.wrong_setting", "expect.kernel_log.since", "escalate")],
+        expect={"kernel_log": {"since": "yesterday"}},
+    ),
 ]
 
 
@@ -387,11 +481,61 @@ KERNEL += [
     _kernel("clean", text("dmesg.clean.txt"), good("kernel_log")),
     _kernel(
         "a drive hangs",
-        said("kern  :warn  : 2027-03-01T06:30:00,000000+00:00 nvme nvme3: I/O 320 QID 4 timeout, aborting\n"),
+        said(
+            "kern  :notice: 2027-03-01T06:00:00,000000+00:00 Linux version 6.8.0-60-generic\n"
+            "kern  :warn  : 2027-03-01T06:30:00,000000+00:00 nvme nvme3: I/O 320 QID 4 timeout, aborting\n"
+        ),
         [("fail", "kernel.nvme_timeout", "nvme3", "reseat")],
     ),
     _kernel("neither", broken("not_permitted"), lost("kernel_log", "not_permitted"), broken("not_permitted")),
+    _kernel("no kernel log", said("garbage\n"), lost("kernel_log", "unreadable")),
+    _kernel(
+        "the ring buffer has lost its beginning",
+        said("kern  :info  : 2027-03-01T06:30:00,000000+00:00 perf: a line\n"),
+        [("warn", "kernel_log.incomplete", "", "none")],
+    ),
+    Case(
+        "kernel_log",
+        "it reaches back to the last clean verdict",
+        {
+            "dmesg": said("kern  :info  : 2027-03-01T06:30:00,000000+00:00 perf: a line\n"),
+            "journal": said(""),
+            "warnings": said(""),
+        },
+        good("kernel_log"),
+        expect={"kernel_log": {"since": "2027-03-01T06:40:00Z"}},
+    ),
+    Case(
+        "kernel_log",
+        "a wrong setting",
+        {"dmesg": text("dmesg.clean.txt"), "journal": said(""), "warnings": said("")},
+        [("unknown", "kernel_log.wrong_setting", "expect.kernel_log.harmless[0]", "escalate")],
+        expect={"kernel_log": {"harmless": ["("]}},
+    ),
 ]
+
+
+def _by_modules() -> list[Case]:
+    """32 modules of 64 GiB; the fixtures are of such a host, whole and with one lost."""
+    profile: dict[str, Any] = {"limits": {}, "dimms": {"count": 32, "total_gib": 2048}}
+    bare, lost_one = said("none\n", 1), text("meminfo.dimm-lost.json")
+    missing = [("fail", "memory.missing", "", "reseat")]
+    virtual = [("warn", "memory_size.virtual", "", "none")]
+
+    def case(name: str, meminfo: Output, machine: Output, want: list[tuple[str, str, str, str]], **more: Any) -> Case:
+        return Case("memory_size", name, {"meminfo": meminfo, "virtualization": machine}, want, {**profile, **more})
+
+    return [
+        case("2 TB of modules", text("meminfo.2t.json"), bare, good("memory_size")),
+        case("a module lost of 32", lost_one, bare, missing),
+        case(
+            "a module lost, a limit that allows it", lost_one, bare, good("memory_size"), limits={"memory_min_bytes": 1}
+        ),
+        case("virtual, and smaller", lost_one, said("kvm\n"), virtual),
+        case("in a container that sees all", text("meminfo.2t.json"), said("docker\n"), good("memory_size")),
+        case("smaller, machine not known", lost_one, broken("no_tool"), lost("memory_size", "no_tool")),
+    ]
+
 
 MEMORY = [
     Case("memory_size", "2 TB", {"meminfo": text("meminfo.2t.json")}, good("memory_size")),
@@ -407,6 +551,7 @@ MEMORY = [
         {"meminfo": said('{"files": {"/proc/meminfo": "MemTotal: much"}}')},
         lost("memory_size", "unreadable"),
     ),
+    *_by_modules(),
     Case("memory_size", "not JSON", {"meminfo": said("x")}, lost("memory_size", "unreadable")),
     Case("memory_size", "hangs", {"meminfo": broken("timed_out")}, lost("memory_size", "timed_out", "retry")),
 ]

@@ -32,6 +32,56 @@ def drives(*rows: dict[str, Any]) -> dict[str, str]:
     return {"drives": json.dumps({"drives": rows})}
 
 
+# ---------------------------------------------------------------- disk_usage, mounts_writable
+
+
+def _system(device: int, share: int, inodes: int = 10, kind: str = "ext4", source: str = "/dev/x") -> dict[str, Any]:
+    """share, inodes: percent that is used."""
+    sizes = {"size": 10**12, "used": share * 10**10, "available": (100 - share) * 10**10}
+    return {
+        "device": device,
+        **sizes,
+        "inodes": 1000,
+        "inodes_free": 1000 - 10 * inodes,
+        "type": kind,
+        "source": source,
+    }
+
+
+def _local(name: str, want: Want, expect: dict[str, Any] | None = None, **more: Any) -> tuple[Any, ...]:
+    known = {"/": _system(1, 30), "/var": _system(1, 30), "/var/tmp": _system(1, 30), "/boot/efi": _system(2, 2)}
+    return name, {**known, **{path.replace("_", "/"): row for path, row in more.items()}}, want, expect or {}
+
+
+FULL, POOL = [("fail", "disk.full", "/data", "escalate")], {"zfs_pool": {"name": "tank"}}
+LOCAL_CASES = [
+    _local("all, each on its own", [("ok", "disk_usage", "", "none")], _data=_system(3, 80)),
+    _local("data full", FULL, _data=_system(3, 97)),
+    _local("docker's inodes", [("fail", "disk.no_inodes", "/docker", "escalate")], _docker=_system(3, 9, 99)),
+    _local("one hangs", [("unknown", "disk_usage.timed_out", "/data", "retry")], _data={"timed_out": 3.0}),
+    _local("one tells nothing", [("unknown", "disk_usage.unreadable", "/data", "escalate")], _data={"error": "I/O"}),
+    _local("a dataset", FULL, _data=_system(3, 97, kind="zfs", source="tank/x")),
+    _local("of our pool", [("ok", "disk_usage", "", "none")], POOL, _data=_system(3, 97, kind="zfs", source="tank/x")),
+]
+
+MOUNTED = "/dev/sda2 / ext4 rw,relatime,errors=remount-ro 0 0\n/dev/sda3 /home ext4 rw{more} 0 0\n"
+FSTAB = "/dev/sda2 / ext4 defaults 0 1\n/dev/sda3 /home/ ext4 defaults 0 2\n/swap.img none swap sw 0 0\n"
+
+
+def _mounts(name: str, want: Want, more: str = "", fstab: str = "") -> tuple[Any, ...]:
+    return name, {"/proc/self/mounts": MOUNTED.format(more=more), "/etc/fstab": FSTAB + fstab}, want
+
+
+HOME: Want = [("fail", "mount.read_only", "/home", "reboot")]
+MOUNT_CASES = [
+    _mounts("all that fstab wants", [("ok", "mounts_writable", "", "none")]),
+    _mounts("newer ext4 after an error", HOME, ",relatime,emergency_ro"),
+    _mounts("newer ext4 shut down", HOME, ",shutdown"),
+    _mounts("one away", [("fail", "mount.missing", "/data", "escalate")], fstab="LABEL=d /data xfs defaults 0 2\n"),
+    _mounts("one not needed", [("ok", "mounts_writable", "", "none")], fstab="LABEL=d /data xfs rw,nofail 0 2\n"),
+    _mounts("one by hand", [("ok", "mounts_writable", "", "none")], fstab="/dev/sr0 /media/cd iso9660 noauto 0 0\n"),
+]
+
 # ---------------------------------------------------------------- disk_read
 
 QUICK = [0.0031, 0.0009, 0.0008, 0.0008, 0.0009, 0.0008, 0.0009, 0.0008]
@@ -89,6 +139,16 @@ READ_CASES: list[Row] = [
         [("unknown", "disk_read.unreadable", "nvme0n1", "escalate")],
     ),
     _read("no times", {"bytes": 0, "seconds": []}, [("unknown", "disk_read.unreadable", "nvme0n1", "escalate")]),
+    *(
+        _read(name, {**READ, "seconds": seconds}, [("unknown", "disk_read.unreadable", "nvme0n1", "escalate")])
+        for name, seconds in (
+            ("one time in place of eight", QUICK[:1]),
+            ("a time that is no number", [*QUICK[:7], float("nan")]),
+            ("a truth value for a time", [*QUICK[:7], True]),
+            ("a time below zero", [*QUICK[:7], -1]),
+            ("a time without end", [*QUICK[:7], float("inf")]),
+        )
+    ),
     _read(
         "slow all over",
         {"bytes": 8388608, "seconds": [1.21, 1.4, 1.8, 1.1, 1.0, 1.3, 1.2, 0.4]},
@@ -171,6 +231,7 @@ def attribute(number: int, raw: int, name: str = "x", value: int = 100) -> dict[
 
 
 FINE: Want = [("ok", "disk_health", "", "none")]
+ODD = {**attribute(197, 0), "raw": {"value": "abc"}}
 FAILED: Want = [("fail", "nvme.failed", "nvme0n1, serial S0", "replace")]
 NOT_TOLD: Want = [("warn", "disk_health.not_told", "", "none")]
 LOG = json.loads(fixture("smartctl.nvme.json"))["nvme_smart_health_information_log"]
@@ -198,8 +259,17 @@ HEALTH_CASES: list[Row] = [
         [("fail", "nvme.worn", "nvme0n1", "replace")],
         limits={"nvme_wear_percent": 50},
     ),
+    _health("media errors", nvme(fixture(OLD, media_errors=7)), [("warn", "nvme.media_errors", "nvme0n1", "none")]),
     _health(
-        "media errors", nvme(fixture(OLD, media_errors="1,024")), [("warn", "nvme.media_errors", "nvme0n1", "none")]
+        "many media errors",
+        nvme(fixture(OLD, media_errors="100,000,000")),
+        [("fail", "nvme.media_errors", "nvme0n1", "replace")],
+    ),
+    _health(
+        "media errors that the profile accepts",
+        nvme(fixture(OLD, media_errors="1,024")),
+        [("warn", "nvme.media_errors", "nvme0n1", "none")],
+        limits={"nvme_media_errors": 2000},
     ),
     _health(
         "nvme by smartctl, read-only",
@@ -272,6 +342,33 @@ HEALTH_CASES: list[Row] = [
         sata("smartctl.sas.json", smart_status=None, scsi_error_counter_log=None),
         [("unknown", "disk_health.unreadable", "sda", "escalate")],
     ),
+    *(
+        _health(name, row, [("unknown", "disk_health.unreadable", row["name"], "escalate")])
+        for name, row in (
+            ("SATA without a verdict", sata("smartctl.sata-ssd.json", smart_status=None)),
+            ("SATA, a verdict that is none", sata("smartctl.sata-ssd.json", smart_status={"passed": "N/A"})),
+            ("SATA, no attribute", sata("smartctl.sata-ssd.json", ata_smart_attributes={"table": []})),
+            (
+                "SATA, neither verdict nor attribute",
+                sata("smartctl.sata-ssd.json", ata_smart_attributes={"table": []}, smart_status=None),
+            ),
+            ("SATA, a count that is none", sata("smartctl.sata-ssd.json", ata_smart_attributes={"table": [ODD]})),
+            ("SATA, wear that is none", sata("smartctl.sata-ssd.json", endurance_used={"current_percent": "N/A"})),
+            ("SAS, no counter, no verdict", sata("smartctl.sas.json", scsi_error_counter_log={}, smart_status=None)),
+            ("SAS, an empty log of errors", sata("smartctl.sas.json", scsi_error_counter_log={})),
+            ("SAS, a count that is none", sata("smartctl.sas.json", scsi_error_counter_log={"read": {}})),
+            ("SAS, without a verdict", sata("smartctl.sas.json", smart_status=None)),
+            ("SAS, defects that are no number", sata("smartctl.sas.json", scsi_grown_defect_list="N/A")),
+            ("NVMe, spare space not told", nvme(fixture(OLD, avail_spare=None))),
+            (
+                "NVMe by smartctl, media errors not told",
+                {
+                    **sata("smartctl.nvme.json", nvme_smart_health_information_log={**LOG, "media_errors": "N/A"}),
+                    "name": "nvme0n1",
+                },
+            ),
+        )
+    ),
     ("disk_health", "virtual drives", drives(drive("vda", "")), NOT_TOLD, PROFILE, {}),
     ("disk_health", "no drive", drives(), [("unknown", "disk_health.no_drive", "", "escalate")], PROFILE, {}),
     (
@@ -322,6 +419,20 @@ ZFS_CASES: list[Row] = [
         [("warn", "zfs.resilvering", "data", "wait")],
     ),
     _zfs("JSON, suspended", zpool(0, state="SUSPENDED"), [("fail", "zfs.pool_degraded", "data", "escalate")]),
+    _zfs("JSON, errors not told", zpool(0, error_count=None), [("unknown", "zfs_pool.unreadable", "data", "escalate")]),
+    _zfs(
+        "JSON, no drive told",
+        zpool(0, vdevs={}),
+        [("warn", "zfs.fewer_drives", "data", "none"), ("unknown", "zfs_pool.unreadable", "data", "escalate")],
+    ),
+    *(
+        _zfs(
+            f"JSON, errors of a drive {value!r}",
+            zpool(read_errors=value),
+            [("unknown", "zfs_pool.failed", "", "escalate")],
+        )
+        for value in ("N/A", "", None)
+    ),
     _zfs(
         "JSON, no pool",
         '{"output_version": {"command": "zpool status"}, "pools": {}}',

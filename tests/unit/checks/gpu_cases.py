@@ -234,6 +234,46 @@ DRIVER_CASES: list[tuple[str, dict[str, Any], list[tuple[str, str, str, str]], d
     ),
     ("no dpkg", {"packages": "no_tool"}, [("unknown", "gpu_driver.no_tool", "", "escalate")], GPUS, {}),
     ("not JSON", {"files": "x"}, [("unknown", "gpu_driver.unreadable", "", "escalate")], GPUS, {}),
+    *(
+        (
+            name,
+            captured,
+            [("unknown", f"gpu_driver.{reason}", "", "retry" if reason == "timed_out" else "escalate")],
+            PLAIN,
+            {},
+        )
+        for name, captured, reason in (
+            ("the list of kernels hangs", {"kernels": "timed_out"}, "timed_out"),
+            ("no kernel in /boot", {"kernels": ""}, "unreadable"),
+            ("a list of kernels that is none", {"kernels": "garbage\n"}, "unreadable"),
+            ("Secure Boot, modinfo hangs", {"files": driver_files(**SECURE), "module": "timed_out"}, "timed_out"),
+            (
+                "Secure Boot, modinfo says something else",
+                {"files": driver_files(**SECURE), "module": "?"},
+                "unreadable",
+            ),
+            ("Secure Boot, on or off is not told", {"files": driver_files(secure_boot="N/A")}, "unreadable"),
+            ("which flavour is not told", {"files": driver_files(nvrm="N/A")}, "unreadable"),
+            ("the running kernel is not told", {"files": driver_files().replace(f'"{KERNEL}', '"')}, "unreadable"),
+            (
+                "a file that may not be read",
+                {"files": driver_files().replace('"errors": {}', '"errors": {"/sys/x": "Permission denied"}')},
+                "unreadable",
+            ),
+            (
+                "why files cannot be read is not told",
+                {"files": driver_files().replace('"errors"', '"x"')},
+                "unreadable",
+            ),
+        )
+    ),
+    (
+        "files that are not there",
+        {"files": driver_files().replace('"errors": {}', '"errors": {"/sys/x": "No such file or directory"}')},
+        [("ok", "gpu_driver", "", "none")],
+        PLAIN,
+        {},
+    ),
 ]
 
 

@@ -31,15 +31,17 @@ def broken(problem: str) -> Output:
 def smi(edits: dict[int, dict[str, str | None]] | None = None, base: str = "smi-q.8x-h100.xml", **more: Any) -> Output:
     """``nvidia-smi -q -x`` with values set, by number of the GPU and path below it; None takes the element out.
 
-    gpus: only the first so many. code, errors: of the command. after: a line behind the document.
+    gpus: only the first so many. driver: its version. code, errors: of the command. after: a line behind the document.
     """
     text = fixture(base)
-    if edits or "gpus" in more:
+    if edits or "gpus" in more or "driver" in more:
         root = ElementTree.fromstring(text)
         gpus = root.findall("gpu")
         for number, values in (edits or {}).items():
             for path, value in values.items():
                 _set(gpus[number], path, value)
+        if "driver" in more:
+            _set(root, "driver_version", more["driver"])
         for gpu in gpus[more.get("gpus", len(gpus)) :]:
             root.remove(gpu)
         head = text[: text.index("<nvidia_smi_log>")]
@@ -95,12 +97,26 @@ def _unread(check: str) -> list[Row]:
 V100 = "smi-q.v100.xml"
 HERE, THERE = "0000:1b:00.0", "0000:8a:00.0"
 BAD_END = "Unable to determine the device handle for GPU0000:9D:00.0: Unknown Error\n"
+FIRST = "GPU-00000000-1111-4222-8333-000000000000"
+
+
+def _two(edits: dict[int, dict[str, str | None]]) -> Output:
+    return Output(smi(edits, gpus=2).text.replace("attached_gpus>8", "attached_gpus>2"))
+
+
 COUNT = [
     *_unread("gpu_count"),
     _log("gpu_count", "8 of 8", smi(), good("gpu_count")),
     _log("gpu_count", "a shim's word on stderr", smi(errors="a note"), good("gpu_count")),
     _log("gpu_count", "7 of 8", Output(smi(gpus=7).text.replace("attached_gpus>8", "attached_gpus>7")),
          [("fail", "gpu.missing", "1 of 8", "reseat")]),
+    _log("gpu_count", "one of two, told of twice", _two({1: {"uuid": FIRST}}),
+         [("fail", "gpu.missing", "1 of 2", "reseat"), ("unknown", "gpu_count.unreadable", "0000:", "escalate")],
+         count=2),
+    _log("gpu_count", "one of two, its place told of twice", _two({1: {"pci/pci_bus_id": "00000000:1B:00.0"}}),
+         [("fail", "gpu.missing", "1 of 2", "reseat"), ("unknown", "gpu_count.unreadable", HERE, "escalate")],
+         count=2),
+    _log("gpu_count", "two of two", _two({}), good("gpu_count"), count=2),
     _log("gpu_count", "told of 7, 8 attached", smi(gpus=7), [("fail", "gpu.lost", "1 of 8", "power_cycle")]),
     _log("gpu_count", "no handle", Output(BAD_END, code=15), [("fail", "gpu.lost", "0000:9d:00.0", "power_cycle")]),
     _log("gpu_count", "no handle, behind the others", smi(gpus=7, after=BAD_END, code=15),
@@ -113,6 +129,16 @@ COUNT = [
     _log("gpu_count", "wrong model", smi({0: {"product_name": "NVIDIA A100-SXM4-80GB"}}),
          [("fail", "gpu.wrong_model", "0000:1b:00.0", "escalate")]),
     _log("gpu_count", "without a name", smi({0: {"product_name": None}}), lost("gpu_count", "unreadable", place=HERE)),
+    *(
+        _log("gpu_count", f"{path} {value}", smi({0: {path: value}}),
+             lost("gpu_count", "unreadable", place="n/a" if "pci" in path and value == "N/A" else ""))
+        for path in ("uuid", "pci/pci_bus_id")
+        for value in ("N/A", "garbage")
+    ),
+    *(
+        _log("gpu_count", f"driver version {value!r}", smi(driver=value), lost("gpu_count", "unreadable"))
+        for value in ("N/A", "", "garbage")
+    ),
     _log("gpu_count", "text form", Output(fixture("smi-q.2x-h100.txt")), good("gpu_count"), count=2),
     _log("gpu_count", "another driver", smi(), [("fail", "gpu.driver_version", "", "escalate")],
          expect={"gpu_driver": "580.159.04"}),
@@ -124,6 +150,10 @@ FIRMWARE = [
     _log("gpu_firmware", "at the floor", smi(), good("gpu_firmware"), vbios="96.00.89.00.01"),
     _log("gpu_firmware", "one below", smi({5: {"vbios_version": "96.00.89.00.00"}}),
          [("fail", "gpu.firmware", "0000:c3:00.0", "update_firmware")], vbios="96.00.89.00.01"),
+    _log("gpu_firmware", "exactly so", smi(), good("gpu_firmware"), expect={"gpu_vbios": "96.00.89.00.01"}),
+    _log("gpu_firmware", "one newer than it must be", smi({5: {"vbios_version": "96.00.9F.00.01"}}),
+         [("fail", "gpu.firmware_version", "0000:c3:00.0", "update_firmware")], vbios="96.00.89.00.01",
+         expect={"gpu_vbios": "96.00.89.00.01"}),
     _log("gpu_firmware", "hexadecimal parts", smi(every({"vbios_version": "96.00.A5.00.1A"})), good("gpu_firmware"),
          vbios="96.00.A5.00.09"),
     _log("gpu_firmware", "mixed", smi({5: {"vbios_version": "96.00.9F.00.01"}}),
@@ -215,8 +245,51 @@ MEMORY = [
     _memory("recovery: reset", {"gpu_recovery_action": "Reset"}, [("fail", "gpu.recovery", HERE, "reboot")]),
     _memory("recovery: drain", {"gpu_recovery_action": "Drain and Reset"}, [("fail", "gpu.recovery", HERE, "reboot")]),
     _memory("recovery: in another word", {"gpu_recovery_action": "Bake"}, [("fail", "gpu.recovery", HERE, "escalate")]),
-    _memory("recovery: before 570", {"gpu_recovery_action": None, "gpu_reset_status/reset_required": "Yes"},
+    _log("gpu_memory", "recovery: before 570",
+         smi({number: {"gpu_recovery_action": None,
+                       "gpu_reset_status/reset_required": "No" if number else "Yes"} for number in range(8)},
+             driver="535.183.06"),
             [("fail", "gpu.recovery", HERE, "reboot")]),
+    *(
+        _memory(f"{path} {value or 'not there'}", {path: value}, lost("gpu_memory", "unreadable", place=HERE))
+        for path in ("ecc_errors/aggregate/dram_uncorrectable", "ecc_errors/aggregate/sram_uncorrectable_secded",
+                     "ecc_errors/volatile/sram_uncorrectable_parity",
+                     "ecc_errors/aggregate/sram_threshold_exceeded", "ecc_errors/unrepairable_memory",
+                     "ecc_errors/channel_repair_pending", "ecc_mode/pending_ecc", "remapped_rows/remapped_row_corr",
+                     "remapped_rows/remapped_row_unc", "remapped_rows/remapped_row_pending",
+                     "remapped_rows/remapped_row_failure", "gpu_recovery_action",
+                     "remapped_rows/row_remapper_histogram/row_remapper_histogram_none")
+        for value in ("N/A", None)
+    ),
+    _memory("nothing of its life", {"ecc_errors/aggregate": None}, lost("gpu_memory", "unreadable", place=HERE)),
+    *(
+        _log("gpu_memory", f"{path} of no GPU", smi(every({path: "N/A"})),
+             [lost("gpu_memory", "unreadable", place="0000:")[0]] * 8)
+        for path in ("ecc_errors/unrepairable_memory", "remapped_rows/remapped_row_pending", "gpu_recovery_action")
+    ),
+    _log("gpu_memory", "what drivers before 575 do not tell",
+         smi(every({"ecc_errors/unrepairable_memory": None, "ecc_errors/channel_repair_pending": None,
+                    "ecc_errors/tpc_repair_pending": None, "ecc_errors/aggregate/sram_threshold_exceeded": None,
+                    "gpu_recovery_action": None, "gpu_reset_status/reset_required": "No"}), driver="535.183.06"),
+         good("gpu_memory")),
+    _log("gpu_memory", "neither a recovery action nor a reset status",
+         smi(every({"gpu_recovery_action": None}), driver="535.183.06"),
+         [lost("gpu_memory", "unreadable", place="0000:")[0]] * 8),
+    _log("gpu_memory", "Ada, which tells nothing of unrepairable memory",
+         smi(every({"ecc_errors/unrepairable_memory": "N/A", "product_architecture": "Ada Lovelace",
+                    "product_name": "NVIDIA L40S"})), good("gpu_memory")),
+    *(
+        _memory(f"V100, {path} not told", {path: "N/A"}, lost("gpu_memory", "unreadable", place=THERE), V100)
+        for path in ("ecc_errors/aggregate/double_bit/total", PAGES.format("double_bit"))
+    ),
+    _memory("V100, pending pages not told",
+            {"retired_pages/pending_retirement": "N/A", "retired_pages/pending_blacklist": "N/A"},
+            lost("gpu_memory", "unreadable", place=THERE), V100),
+    _log("gpu_memory", "MIG on one of 8", smi({0: {"remapped_rows": None, "mig_mode/current_mig": "Enabled"}}),
+         [("warn", "gpu.rows_not_told", HERE, "none")]),
+    _memory("corrected, a limit, and no number",
+            {"ecc_errors/volatile/sram_correctable": "N/A", "ecc_errors/volatile/dram_correctable": "N/A"},
+            lost("gpu_memory", "unreadable", place=HERE), limits={"gpu_corrected_errors": 1000}),
     _memory("recovery: deprecated",
             {"gpu_reset_status/reset_required": "Requested functionality has been deprecated"}, good("gpu_memory")),
 ]  # fmt: skip
@@ -240,6 +313,26 @@ RUNNING = [
     *_unread("gpu_running"),
     _log("gpu_running", "8 idle", smi(), good("gpu_running")),
     _log("gpu_running", "V100", smi(base=V100), good("gpu_running")),
+    *(
+        _running(f"{name} {value}", {f"{REASON}{name}": value}, lost("gpu_running", "unreadable", place=HERE))
+        for name, value in (("hw_thermal_slowdown", "N/A"), ("hw_thermal_slowdown", None), ("sync_boost", "Perhaps"),
+                            ("hw_power_brake_slowdown", "N/A"), ("sw_thermal_slowdown", None), ("hw_slowdown", "N/A"))
+    ),
+    _running("sync boost not told", {f"{REASON}sync_boost": "N/A"}, good("gpu_running")),
+    _running("133 C, and no threshold", {"temperature/gpu_temp": "133 C", "temperature/gpu_temp_tlimit": "N/A"},
+             lost("gpu_running", "unreadable", place=HERE)),
+    _running("V100, no threshold",
+             {"temperature/gpu_temp_max_gpu_threshold": "N/A", "temperature/gpu_temp_slow_threshold": "N/A"},
+             lost("gpu_running", "unreadable", place=THERE), V100),
+    _running("no threshold but the profile's", {"temperature/gpu_temp_tlimit": "N/A"}, good("gpu_running"),
+             limits={"gpu_celsius": 80}),
+    _running("memory too, and not how warm",
+             {"temperature/memory_temp": "N/A", "temperature/gpu_temp_max_mem_threshold": "95 C"},
+             lost("gpu_running", "unreadable", place=HERE)),
+    _running("power limit without its default", {"gpu_power_readings/default_power_limit": "N/A"},
+             lost("gpu_running", "unreadable", place=HERE)),
+    _running("application clocks without their default", {"default_applications_clocks/graphics_clock": "N/A"},
+             lost("gpu_running", "unreadable", place=HERE)),
     _log("gpu_running", "no list of processes", smi(every({"processes": None})), good("gpu_running")),
     _running("at work, at the power cap", {f"{REASON}gpu_idle": "Not Active", f"{REASON}sw_power_cap": "Active"},
              good("gpu_running")),

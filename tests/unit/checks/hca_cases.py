@@ -88,6 +88,34 @@ FIRMWARE_CASES: list[Row] = [
         [("unknown", "hca_firmware.unreadable", "HCA mlx5_1", "escalate")],
         floor="28.43.2026",
     ),
+    *(
+        _firmware(
+            f"version {version!r}, nothing is wanted",
+            firmware(version),
+            [("unknown", "hca_firmware.unreadable", "HCA mlx5_1", "escalate")],
+            exact=exact,
+        )
+        for version, exact in (("", ""), ("N/A", ""), ("burnt", ""), ("", VERSION))
+    ),
+    _firmware(
+        "no version of any",
+        firmware("", **{"mlx5_0/fw_ver": ""}),
+        [("unknown", "hca_firmware.unreadable", f"HCA mlx5_{n}", "escalate") for n in range(2)],
+    ),
+    _firmware(
+        "no file of one",
+        json.dumps({"files": {k: v for k, v in json.loads(firmware())["files"].items() if "5_1/fw_ver" not in k}}),
+        [("unknown", "hca_firmware.unreadable", "HCA mlx5_1", "escalate")],
+    ),
+    _firmware(
+        "no board of one", firmware(board=""), [("unknown", "hca_firmware.unreadable", "HCA mlx5_1", "escalate")]
+    ),
+    _firmware(
+        "ibstat, no version",
+        files({}),
+        [("unknown", "hca_firmware.unreadable", "HCA mlx5_0", "escalate")],
+        IBSTAT.replace("\tFirmware version: 28.43.2026\n", ""),
+    ),
     _firmware("ibstat", files({}), FIRMWARE_FINE, IBSTAT, floor="28.43.2026"),
     _firmware(
         "ibstat, below",
@@ -105,6 +133,7 @@ FIRMWARE_CASES: list[Row] = [
 
 NAMES = ("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_rcv_remote_physical_errors")
 NAMES += ("local_link_integrity_errors", "excessive_buffer_overrun_errors")
+NAMES += ("port_rcv_constraint_errors", "port_xmit_constraint_errors")
 HOUR = 3600.0
 
 
@@ -118,6 +147,17 @@ def counters(uptime: float = 10 * HOUR, **second: Any) -> str:
         again = ("local_ack_timeout_err", "out_of_sequence", "packet_seq_err")
         values.update({f"{port}/hw_counters/{name}": mine.get(name, 0) for name in again})
     return files({**LAYERS, **OTHERS, **values})
+
+
+def without(path: str, value: str | None, *more: str) -> str:
+    """The same with one kind of file (by part of its path) gone, or of another text."""
+    said = json.loads(counters())
+    for name in [name for name in said["files"] if any(part in name for part in (path, *more))]:
+        if value is None:
+            del said["files"][name]
+        else:
+            said["files"][name] = value
+    return json.dumps(said)
 
 
 def earlier(uptime: float, boot: str = BOOT, **second: int) -> dict[str, Any]:
@@ -174,6 +214,30 @@ ERROR_CASES: list[Row] = [
         counters(**dict.fromkeys(NAMES, "N/A"), out_of_sequence=1),
         [("unknown", "hca_errors.unreadable", "HCA mlx5_1 port 1", "escalate")],
     ),
+    *(
+        _errors(
+            f"{name} of one port, {said}",
+            without(f"mlx5_1/ports/1/{folder}/{name}", value),
+            [("unknown", "hca_errors.unreadable", "HCA mlx5_1 port 1", "escalate")],
+        )
+        for folder, name in (
+            ("counters", "symbol_error"),
+            ("counters", "link_downed"),
+            ("counters", "port_rcv_errors"),
+            ("hw_counters", "packet_seq_err"),
+        )
+        for said, value in (("not there", None), ("N/A", "N/A"), ("no text", ""))
+    ),
+    _errors(
+        "one port without its files",
+        without("mlx5_1/ports/1/counters/", None, "mlx5_1/ports/1/hw_counters/"),
+        [("unknown", "hca_errors.unreadable", "HCA mlx5_1 port 1", "escalate")],
+    ),
+    _errors(
+        "no port tells of symbol errors",
+        without("counters/symbol_error", None),
+        [("unknown", "hca_errors.unreadable", f"HCA mlx5_{n} port 1", "escalate") for n in range(2)],
+    ),
     _errors(
         "no counter at all",
         files({**LAYERS, "/proc/uptime": "60.1 2"}),
@@ -187,7 +251,7 @@ ERROR_CASES: list[Row] = [
 # ---------------------------------------------------------------- hca_module
 
 
-def hwmon(module: int = 52000, asic: int = 61000, **more: Any) -> str:
+def hwmon(module: Any = 52000, asic: int = 61000, **more: Any) -> str:
     values: dict[str, Any] = {f"mlx5_{n}/fw_ver": VERSION for n in range(2)}
     for n in range(2):
         for number, label, now, crit in ((1, "asic", asic, 105000), (2, "Module0", module, 80000)):
@@ -281,6 +345,25 @@ MODULE_CASES: list[Row] = [
         mlxlink("\nOperational Info\nState : Polling\n"),
         [("unknown", "hca_module.unreadable", "HCA mlx5_1", "escalate")],
     ),
+    *(
+        _module(name, sensors, links, [("unknown", "hca_module.unreadable", "HCA mlx5_1", "escalate")])
+        for name, sensors, links in (
+            (
+                "an answer that lacks one",
+                hwmon(),
+                json.dumps({"devices": {"mlx5_0": json.loads(mlxlink())["devices"]["mlx5_0"]}, "problem": ""}),
+            ),
+            ("a temperature that is none, no hwmon", COLD, mlxlink(optical(**{"Temperature [C]": "garbled"}))),
+            ("no temperature, no hwmon", COLD, mlxlink(optical(**{"Temperature [C]": "N/A"}))),
+            ("hwmon alone, a temperature that is none", hwmon("garbled"), NO_TOOL),
+            (
+                "hwmon alone, no sensor of one",
+                files({k: v for k, v in json.loads(hwmon())["files"].items() if "mlx5_1/device/hwmon" not in k}),
+                NO_TOOL,
+            ),
+        )
+    ),
+    _module("copper tells no temperature", COLD, mlxlink(COPPER), MODULE_FINE),
     _module("no HCA", files({}), NO_TOOL, [("warn", "hca_module.no_device", "", "none")]),
     _module("not JSON", hwmon(), "Traceback", [("unknown", "hca_module.unreadable", "", "escalate")]),
     _module("sysfs not JSON", "x", NO_TOOL, [("unknown", "hca_module.unreadable", "", "escalate")]),

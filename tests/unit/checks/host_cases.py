@@ -49,12 +49,14 @@ def _docker(
 FINE: Want = [("ok", "docker", "", "none")]
 NO_GPU: Want = [("fail", "docker.no_gpu", "docker.service", "escalate")]
 LEFT = ("container.leftover", "container job")
+RUNNING: Want = [("warn", "container.running", "1 containers", "none")]
 OVER, ANY = container(state="exited", status="Exited (137) 2 days ago"), {"containers": None}
 DISCOVERED = [{"Source": "cdi", "ID": "nvidia.com/gpu=all"}]
 DOCKER_CASES: list[Row] = [
     _docker("those that may", FINE),
     _docker("none, none may", FINE, containers(), containers=[]),
-    _docker("any may, a job", FINE, containers(container()), **ANY),
+    _docker("any may, a job where none runs", RUNNING, containers(container()), **ANY),
+    _docker("any may, a job where jobs run", FINE, containers(container()), gpu_processes=["*"], **ANY),
     _docker("a job, none may", [("fail", *LEFT, "escalate")], containers(container()), containers=[]),
     _docker("left over", [("fail", *LEFT, "escalate")], containers(OVER)),
     _docker("left over, any may", [("warn", *LEFT, "none")], containers(OVER), **ANY),
@@ -98,6 +100,17 @@ DOCKER_CASES: list[Row] = [
     _docker("their list is odd", [("unknown", "docker.unreadable", "", "escalate")], "{}"),
     _docker("runtime", FINE, daemon=info(Runtimes=NVIDIA), docker_gpu="runtime"),
     _docker("no runtime", NO_GPU, docker_gpu="runtime"),
+    _docker("auto, runtime", FINE, daemon=info(Runtimes=NVIDIA), docker_gpu="auto"),
+    _docker("auto, description", FINE, cdi=CDI, docker_gpu="auto"),
+    _docker("auto, neither", NO_GPU, docker_gpu="auto"),
+    _docker(
+        "auto, too old for the description",
+        NO_GPU,
+        daemon=info(ServerVersion="20.10.24+dfsg1"),
+        cdi=CDI,
+        docker_gpu="auto",
+    ),
+    _docker("auto, odd version", NO_GPU, daemon=info(ServerVersion="dev"), cdi=CDI, docker_gpu="auto"),
     _docker("devices", FINE, daemon=info(DiscoveredDevices=DISCOVERED), docker_gpu="cdi"),
     _docker("no device", NO_GPU, daemon=info(DiscoveredDevices=[]), docker_gpu="cdi"),
     _docker("description", FINE, cdi=CDI, docker_gpu="cdi"),

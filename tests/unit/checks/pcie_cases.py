@@ -14,6 +14,7 @@ Want = list[tuple[str, str, str, str]]
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hardware"
 WHOLE = json.loads((FIXTURES / "pci.8-gpus.json").read_text())
 GPUS = [address for address, row in sorted(WHOLE.items()) if row["class"] == "0x030200"]
+BRIDGES = [address for address, row in sorted(WHOLE.items()) if row["class"].startswith("0x0604")]
 FULL, HALF = {"lanes": 16, "generation": 5}, {"lanes": 4, "generation": 4}
 PROFILE: dict[str, Any] = {
     "gpus": {"count": 8, "pcie": FULL},
@@ -26,6 +27,8 @@ SILENT = {**PROFILE, **{kind: {"count": 8} for kind in ("gpus", "hcas", "nvme")}
 GPU, HCA, DRIVE, UPLINK = GPUS[2], "0000:1a:00.0", "0000:1c:00.0", "0000:16:00.0"
 GEN1, DEAD = "2.5 GT/s PCIe", {"current_link_speed": "Unknown", "current_link_width": "63"}
 OLD = {"current_link_speed": "32 GT/s", "max_link_speed": "32 GT/s"}  # as kernels before 5.10 write it
+NIC, CAN = "0000:02:00.0", {"max_link_speed": "16.0 GT/s PCIe", "max_link_width": "16"}
+LEAST = {"current_link_speed": GEN1, "current_link_width": "1", **CAN}
 NO_LINK = {
     "current_link_speed": "Unknown",
     "current_link_width": "0",
@@ -112,6 +115,24 @@ CASES: list[tuple[str, str, dict[str, Any], Want, dict[str, Any], dict[str, Any]
             SILENT,
         ),
         (
+            "NIC at a part of what it could, the profile is silent",
+            outputs(pci(**{NIC: LEAST, "0000:00:1c.0": CAN})),
+            [
+                ("warn", "pcie.narrow", f"NIC eno8303 {NIC}", "none"),
+                ("warn", "pcie.slow", f"NIC eno8303 {NIC}", "none"),
+            ],
+            PROFILE,
+        ),
+        (
+            "NIC as the profile wants, and less than it could",
+            outputs(pci(**{NIC: LEAST, "0000:00:1c.0": CAN})),
+            [
+                ("warn", "pcie.narrow", f"NIC eno8303 {NIC}", "none"),
+                ("warn", "pcie.slow", f"NIC eno8303 {NIC}", "none"),
+            ],
+            {**PROFILE, "ethernet": {"count": 2, "pcie": {"lanes": 1, "generation": 1}}},
+        ),
+        (
             "NIC, the profile wants more",
             outputs(pci()),
             [("fail", "pcie.narrow", "NIC eno8303 0000:02:00.0", "reseat")],
@@ -157,6 +178,30 @@ CASES: list[tuple[str, str, dict[str, Any], Want, dict[str, Any], dict[str, Any]
             "no link told",
             outputs(pci(**{HCA: NO_LINK})),
             [("unknown", "pcie_link.unreadable", f"HCA mlx5_0 {HCA}", "escalate")],
+            PROFILE,
+        ),
+        (
+            "no link told of a switch's uplink",
+            outputs(pci(**{UPLINK: {**NO_LINK, "current_link_width": "0"}})),
+            [("unknown", "pcie_link.unreadable", f"bridge {UPLINK}", "escalate")],
+            PROFILE,
+        ),
+        (
+            "no link told of any bridge",
+            outputs(pci(**dict.fromkeys(BRIDGES, NO_LINK))),
+            [("unknown", "pcie_link.unreadable", "bridge", "escalate")] * 4,
+            PROFILE,
+        ),
+        (
+            "what a GPU hangs on is not told",
+            outputs(pci(**{GPU: {"above": "N/A"}})),
+            [("unknown", "pcie_link.unreadable", f"GPU {GPU}", "escalate")],
+            PROFILE,
+        ),
+        (
+            "a switch's uplink is not told",
+            outputs(pci(gone=(UPLINK,))),
+            [("unknown", "pcie_link.unreadable", "0000:", "escalate")] * 6,
             PROFILE,
         ),
         (

@@ -6,7 +6,10 @@ import datetime
 import json
 import os
 import re
+import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,12 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hanging import never_begins
 from hypothesis import given
 from hypothesis import strategies as st
 
+import firstlight
 from firstlight.checks import Check, Skip, run_checks
 from firstlight.checks.capture import Command, Get, Output, file_systems, http_get, read_files, run_all, run_command
-from firstlight.checks.engine import bounded_values, not_known, not_run, ok
+from firstlight.checks.engine import bounded_values, not_known, not_run, ok, plan, unknown
 from firstlight.findings import Finding
 from firstlight.profile import Profile
 
@@ -278,6 +283,61 @@ def test_everything_runs_at_once_and_a_hanging_command_costs_only_its_own_limit(
     assert set(result.seconds) == set(by_check)
 
 
+def test_a_command_that_cannot_even_be_begun_costs_little_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, over = subprocess.Popen, threading.Event()
+
+    def hang(argv: list[str], **how):
+        if "hangs" in argv[-1]:
+            over.wait(30)
+        return begin(argv, **how)
+
+    monkeypatch.setattr(subprocess, "Popen", hang)
+    bad = [check(f"bad_{n}", shell(f": hangs {n}", limit=1)) for n in range(70)]  # more than run at once
+    started = time.monotonic()
+
+    try:
+        result = run_checks([*bad, check("good", shell("echo hello"))], PROFILE)
+    finally:
+        over.set()
+
+    assert time.monotonic() - started < 12
+    by_check = {f.check: f for f in result.findings}
+    assert by_check["good"].status == "ok"
+    assert {(f.status, f.symptom) for name, f in by_check.items() if name != "good"} == {
+        ("unknown", f"bad_{n}.timed_out") for n in range(70)
+    }
+    assert "did not end within 3 s" in by_check["bad_0"].evidence
+
+
+TRIES = """
+import sys, time
+from firstlight.checks.capture import Command, run_all
+bad, good = Command((sys.argv[1],), 1.0), Command(("echo", "hello"), 5.0)
+outputs = run_all([bad, good], 30.0)
+print(outputs[bad].problem, outputs[good].text.strip())
+"""
+
+
+@pytest.mark.parametrize("python", dict.fromkeys([sys.executable, shutil.which("python3", path="/usr/bin")]))
+def test_a_program_on_a_drive_that_hangs_holds_up_neither_the_others_nor_the_end(
+    python: str | None, tmp_path: Path
+) -> None:
+    if python is None:
+        pytest.skip("the system has no Python of its own")
+    program = tmp_path / "program"
+    shutil.copy("/bin/true", program)
+    library = {**os.environ, "PYTHONPATH": str(Path(firstlight.__file__).parents[1])}
+    with never_begins(program):
+        started = time.monotonic()
+        done = subprocess.run(
+            [python, "-c", TRIES, str(program)], env=library, capture_output=True, text=True, timeout=20, check=False
+        )
+        took = time.monotonic() - started
+
+    assert (done.stdout, done.returncode) == ("timed_out hello\n", 0), done.stderr
+    assert took < 8
+
+
 def test_the_timeout_lowers_every_limit() -> None:
     started = time.monotonic()
 
@@ -315,9 +375,9 @@ def test_what_cannot_be_read_is_unknown_and_not_ready(command: Command, symptom:
 def test_in_a_check_that_is_not_required_it_is_a_warning_that_says_unknown() -> None:
     optional = check("it", Command(("no-such-tool-here",)), required=False)
 
-    result = run_checks([optional], PROFILE)
+    result = run_checks([optional, check("good", shell("true"))], PROFILE)
 
-    assert [(f.status, f.symptom) for f in result.findings] == [("warn", "it.no_tool")]
+    assert [(f.status, f.symptom) for f in result.findings] == [("warn", "it.no_tool"), ("ok", "good")]
     assert result.findings[0].evidence.startswith("unknown: ")
     assert result.verdict.ready
     assert not run_checks([optional], PROFILE, require=["it"]).verdict.ready
@@ -335,6 +395,22 @@ def test_a_judge_that_breaks_or_says_nothing_is_unknown() -> None:
         ("unknown", "breaks.judge_failed"),
         ("unknown", "silent.no_result"),
     ]
+
+
+def test_a_check_that_says_why_its_tool_answers_nobody_gives_the_others_its_action() -> None:
+    def lost(captured: dict, profile: Profile, expect: dict) -> list[Finding]:
+        return [Finding("count", "fail", "gpu.lost", "GPU 0000:4c:00.0", "fell off", "power_cycle")]
+
+    count = replace(check("count", shell("exit 15"), judge=lost), explains=frozenset({"gpu.lost"}))
+    memory = check("memory", shell("exit 15; :"), judge=lambda c, p, e: [unknown("memory", "failed", "no answer")])
+    other = check("disks", Command(("false",)), judge=lambda c, p, e: [unknown("disks", "failed", "no answer")])
+    found = {f.check: f for f in run_checks([count, memory, other], PROFILE).findings}
+    assert found["memory"] == Finding(
+        "memory", "unknown", "memory.failed", "", "see gpu.lost: no answer", "power_cycle"
+    )
+    assert found["disks"].action == "escalate"
+    without = {f.check: f for f in run_checks([replace(count, explains=frozenset()), memory], PROFILE).findings}
+    assert without["memory"].action == "escalate"
 
 
 def test_findings_are_bounded_and_the_worst_are_kept() -> None:
@@ -387,6 +463,50 @@ def test_everything_skipped_is_not_ready() -> None:
     result = run_checks([check("bad", shell("true"))], PROFILE, skips=[Skip("bad", "x", TODAY)], today=TODAY)
 
     assert not result.verdict.ready
+
+
+NOTHING = "host_check.nothing_checked"
+
+
+@pytest.mark.parametrize(
+    ("checks", "only"),
+    [
+        ([check("off", shell("true"))], ["off"]),
+        ([check("off", shell("true")), check("may", shell("exit 1"), required=False)], []),
+        ([check("held_back", shell("true"), judge=lambda *_: not_run("held_back", "a job runs"))], ["held_back"]),
+    ],
+)
+def test_where_nothing_was_judged_the_answer_is_no(checks: list[Check], only: list[str]) -> None:
+    result = run_checks(checks, PROFILE, skips=[Skip("off", "x", TODAY)], today=TODAY, only=only)
+
+    assert not result.verdict.ready
+    assert result.findings[-1].symptom == NOTHING
+    assert result.findings[0].symptom in result.findings[-1].evidence
+
+
+def test_one_that_was_judged_is_enough_and_a_failure_says_no_by_itself() -> None:
+    off, may = check("off", shell("true")), check("may", shell("true"), required=False)
+    skips = [Skip("off", "x", TODAY)]
+
+    assert run_checks([off, may], PROFILE, skips=skips, today=TODAY).verdict.ready
+    failed = run_checks([off, check("bad", shell("exit 1"))], PROFILE, skips=skips, today=TODAY)
+    assert [f.symptom for f in failed.findings] == ["off.skipped", "bad.failed"]
+
+
+def test_a_check_that_cannot_say_what_it_reads_is_unknown_alone() -> None:
+    wrong = replace(check("wrong"), reads=lambda profile, expect: {"x": profile.tuning["no"]})
+    good = check("good", shell("true"))
+
+    result = run_checks([wrong, good], PROFILE)
+    assert [(f.status, f.symptom) for f in result.findings] == [("unknown", "wrong.judge_failed"), ("ok", "good")]
+    assert "KeyError: 'no'" in result.findings[0].evidence
+    assert result.ran == ["wrong", "good"]
+    assert [(c.name, list(reads)) for c, reads in plan([wrong, good], PROFILE, {})] == [("wrong", []), ("good", ["0"])]
+
+    optional = run_checks([replace(wrong, required=False), good], PROFILE)
+    assert [(f.status, f.symptom) for f in optional.findings] == [("warn", "wrong.judge_failed"), ("ok", "good")]
+    skipped = run_checks([wrong, good], PROFILE, skips=[Skip("wrong", "x", TODAY)], today=TODAY)
+    assert [f.symptom for f in skipped.findings] == ["wrong.skipped", "good"]
 
 
 def test_equal_sources_share_one_output() -> None:

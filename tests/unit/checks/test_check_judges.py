@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,25 @@ import pytest
 from check_cases import CASES, FIXTURES, Case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_triage_docs import reasons
 from value_cases import value_names
 
 from firstlight import checks
-from firstlight.checks import ALL_CHECKS
+from firstlight.checks import ALL_CHECKS, xid
 from firstlight.checks.capture import Output
 from firstlight.checks.gpu import parse_query
+from firstlight.checks.kernel_log_rules import RULES
 from firstlight.cohort import NUMBERS
 from firstlight.findings import ACTIONS, STATUSES
 from firstlight.profile import Profile
 
 BY_NAME = {check.name: check for check in ALL_CHECKS}
 FOLDER = Path(checks.__file__).parent
-PARTS = "gpu|nvlink|fabric_manager|hca|nvme|disk|mount|docker|exporter|unit|clock|memory|driver|rdma|dcgm"
-PARTS += "|cpu|pcie_acs|sysctl|hugepages|swap|limits|tmp"
+JUDGES = [*FOLDER.glob("*.py"), FOLDER.parent / "zfs" / "health.py"]
+# texts of a symptom's form in the code that are none: add to them only what no finding can say
+NO_SYMPTOMS = {"docker.service", "index.json", "kernel.numa_balancing", "pci.bus_id"}
+# those of findings that are tried elsewhere: test_image.py, test_kernel_log.py
+OTHER_TESTS = {"install.wrong_", "install.wrong_image", "kernel.new"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check}: {case.name}")
@@ -52,18 +58,94 @@ def test_every_check_has_a_good_a_bad_and_an_unreadable_sample() -> None:
         assert "unknown" in statuses, f"{check.name}: no unreadable sample"
 
 
-def test_every_symptom_in_the_code_has_a_sample() -> None:
-    in_code = set()
-    for path in FOLDER.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and re.fullmatch(rf"({PARTS})\.[a-z_]+", str(node.value)):
-                in_code.add(node.value)
-    in_code -= {need for check in ALL_CHECKS for need in check.needs} | {"docker.service"}
-    in_code -= value_names() | set(NUMBERS)  # names of values are of the same form
-    in_samples = {symptom for case in CASES for _, symptom, *_ in case.want}
+def dotted(source: str) -> set[str]:
+    """All texts in a Python source that have the form of a symptom."""
+    texts = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
+    return {text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z0-9_]+\.[a-z0-9_]+", text)}
 
-    assert len(in_code) > 20
-    assert in_code <= in_samples
+
+def symptoms_in_code() -> set[str]:
+    """Whatever has the form of a symptom is one, of any part, unless it is known to be something else."""
+    found = set().union(*(dotted(path.read_text()) for path in JUDGES))
+    needs = {need for check in ALL_CHECKS for need in check.needs}
+    return found - needs - value_names() - set(NUMBERS) - NO_SYMPTOMS - OTHER_TESTS
+
+
+def in_samples(cases: Iterable[Case]) -> set[str]:
+    return {symptom for case in cases for _, symptom, *_ in case.want}
+
+
+# Symptoms that are no text with a dot in the code: those of rules, of numbers, and of a check's name with a reason.
+LOGS = FIXTURES.parent / "kernel_log"
+# the engine's own reasons and one that takes time, and the file that tries them
+TRIED_ELSEWHERE = {
+    **dict.fromkeys(("judge_failed", "more", "no_result", "skipped", "too_much_output"), "test_check_engine.py"),
+    "not_captured": "test_folder.py",
+    "patterns_too_slow": "test_kernel_log_site.py",
+}
+
+
+def test_every_rule_of_the_kernel_log_has_a_sample() -> None:
+    samples = {f"kernel.{line.split(' | ')[0]}" for line in (LOGS / "bad.txt").read_text().splitlines()}
+
+    assert {rule.symptom for rule in RULES} == samples
+
+
+def test_every_xid_that_is_judged_by_its_words_has_a_failing_sample() -> None:
+    events, _ = xid.parse((LOGS / "xid.nvlink.txt").read_text().splitlines())
+    failing = {finding.symptom for finding in xid.judge("kernel_xid", [events]) if finding.status == "fail"}
+
+    assert failing == {f"xid.{number}" for number in range(144, 151)}
+
+
+@pytest.mark.parametrize("key", xid.nvlink_rules(), ids=lambda key: "-".join(map(str, key)))
+def test_every_rule_of_nvlink_judges_a_line(key: tuple[int, str, int, int]) -> None:
+    number, unit, code, error = key
+    entry = xid.nvlink_rules()[key]
+    words = f"{unit} Nonfatal XC0 i0 Link 03 (0x{code << 20:08x} 0x{error:08x} 0x0)"
+
+    (event,), broken = xid.parse([f"NVRM: Xid (PCI:0000:3b:00): {number}, {words}"])
+
+    assert (event.number, event.entry, event.link, broken) == (number, entry, 3, [])
+    found = [(f.symptom, f.status, f.action) for f in xid.judge("kernel_xid", [[event]])]
+    assert found == ([] if entry.status == "ok" else [(f"xid.{number}", entry.status, entry.action)])
+
+
+def test_every_reason_that_a_check_could_not_look_has_a_sample() -> None:
+    samples = in_samples(CASES)
+    words = {symptom.partition(".")[2] for symptom in samples}
+    missing = {
+        reason.partition(".")[2]
+        for reason in reasons()
+        if reason not in samples and not (reason.startswith("CHECK.") and reason[6:] in words)
+    }
+
+    assert len(reasons()) > 30
+    assert missing == set(TRIED_ELSEWHERE)
+    for reason, name in TRIED_ELSEWHERE.items():
+        assert reason in (Path(__file__).parent / name).read_text(), reason
+
+
+def test_every_symptom_in_the_code_has_a_sample() -> None:
+    in_code = symptoms_in_code()
+
+    assert len(in_code) > 150
+    assert in_code - in_samples(CASES) == set()
+
+
+def test_no_part_is_left_out_of_the_guard() -> None:
+    """Without the samples of any one part it says so; and what a finding says is seen, of whatever part."""
+    in_code = symptoms_in_code()
+    parts = {symptom.partition(".")[0] for symptom in in_code}
+    assert {"pcie", "zfs", "container", "firmware", "drive", "gpu", "clock"} <= parts
+    for part in parts:
+        others = [case for case in CASES if not any(symptom.startswith(f"{part}.") for _, symptom, *_ in case.want)]
+        assert any(symptom.startswith(f"{part}.") for symptom in in_code - in_samples(others)), part
+    assert dotted('Finding(CHECK, "fail", "widget.loose", f"widget {n}", "x.y z", action="reseat")') == {"widget.loose"}
+
+
+def test_what_the_guard_leaves_out_is_in_the_code() -> None:
+    assert set().union(*(dotted(path.read_text()) for path in JUDGES)) >= NO_SYMPTOMS | OTHER_TESTS
 
 
 def test_every_fixture_is_used() -> None:
@@ -99,7 +181,7 @@ def test_files_for_hosts_are_python_3_9_and_import_only_the_standard_library(pat
         if isinstance(node, ast.ImportFrom) and node.level == 0:
             assert (node.module or "").split(".")[0] in sys.stdlib_module_names
         if isinstance(node, ast.ImportFrom) and node.level == 2:
-            assert (node.module or "").split(".")[0] in ("findings", "profile", "zfs")
+            assert (node.module or "").split(".")[0] in ("findings", "profile", "slots", "zfs")
 
 
 def test_nothing_is_read_that_the_profile_does_not_ask_for() -> None:

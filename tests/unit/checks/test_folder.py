@@ -214,8 +214,9 @@ def spoilt(target: Path, change: Any) -> str:
         (lambda i: i["sources"][0].update(problem="x\ny"), "problem"),
         (lambda i: i["sources"][0].update(seconds="nan"), "seconds are out of range"),
         (lambda i: i["sources"][0].update(source="sh"), "source is no mapping"),
-        (lambda i: i["sources"][0].pop("code"), "sources[0]: 'code'"),
-        (lambda i: i["sources"].append(3), "sources[1]: "),
+        (lambda i: i["sources"][0].pop("code"), "sources[0]: key 'code' is missing"),
+        (lambda i: i["sources"].append(3), "sources[1]: must be a mapping, not int"),
+        (lambda i: i.update(sources=["x"]), "sources[0]: must be a mapping, not str"),
         (lambda i: i["sources"].extend([{}] * 3000), "3001 sources, at most 2000"),
         (lambda i: i.update(format=99), "format '99' is another than 1"),
         (lambda i: i.update(read_by={"one": {"0": 7}}), "read_by names sources that are not there"),
@@ -238,7 +239,7 @@ def test_links_pipes_and_large_files_are_refused(tmp_path: Path, monkeypatch: py
     out = next(target.glob("*.out"))
     out.unlink()
     out.symlink_to("/etc/hostname")
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(ValueError, match=r"\.out is a link; a capture has plain files alone$"):
         folders.read_folder(str(target))
     out.unlink()
     os.mkfifo(out)

@@ -233,4 +233,5 @@ def test_the_labs_hosts_come_out_as_they_are(tmp_path: Path, gone: int | None) -
     want = {name: [name] for name in found}
     if gone is not None:
         want |= {"gpu_count": ["gpu.missing"], "gpu_topology": ["gpu_topology.incomplete"]}
+        want |= {"nvlink": ["nvlink.incomplete"]}
     assert found == want

@@ -16,6 +16,7 @@ from typing import Any
 import hca_cases
 import pcie_cases
 import pytest
+from hanging import never_begins
 
 from firstlight.checks import (
     cpu_idle,
@@ -166,6 +167,51 @@ def test_without_lsblk_the_kernel_tells_the_drives(tmp_path: Path, tools: Any) -
     assert [(d["name"], d["size"], d["model"]) for d in read(command)["drives"]] == [("nvme0n1", 8 << 20, "M")]
 
 
+def test_every_local_file_system_that_can_be_written_is_asked_once(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    point = str(tmp_path / "a b").replace(" ", "\\040")
+    lines = [
+        "/dev/sda2 / ext4 rw 0 0", "proc /proc proc rw 0 0", f"/dev/sdb1 {point} xfs rw,relatime 0 0",
+        f"/dev/sdb1 {tmp_path}/again xfs rw 0 0", f"/dev/loop0 {tmp_path}/snap squashfs ro 0 0",
+        f"/dev/sdc1 {tmp_path}/ro ext4 ro,relatime 0 0", f"nas:/x {tmp_path}/nas nfs4 rw 0 0",
+        f"/dev/sdd1 {tmp_path}/hidden ext4 rw 0 0", f"/dev/sde1 {tmp_path}/over ext4 rw 0 0",
+        f"overlay {tmp_path}/over overlay rw 0 0",
+    ]  # fmt: skip
+    (tmp_path / "mounts").write_text("\n".join(lines) + "\n")
+    words = [str(tmp_path / "mounts") if word == "/proc/self/mounts" else word for word in disks.LOCAL.argv]
+
+    said = read(replace(disks.LOCAL, argv=tuple(words)))
+
+    assert list(said) == [*disks.PATHS, f"{tmp_path}/a b"]
+    assert (said["/"]["source"], said["/"]["device"]) == ("/dev/sda2", Path("/").stat().st_dev)
+    assert said[f"{tmp_path}/a b"]["size"] > 0
+
+
+def test_a_file_system_that_hangs_costs_its_limit_alone(tmp_path: Path) -> None:
+    hangs = ("def look(path):", 'def look(path):\n    time.sleep(60 if path == "/var" else 0)')
+    started = time.monotonic()
+
+    said = read(changed(disks.LOCAL, hangs))
+
+    assert said["/var"]["timed_out"] == 3.0
+    assert said["/"]["size"] > 0
+    assert time.monotonic() - started < 6
+
+
+def test_an_lsblk_that_cannot_be_ended_takes_no_drive_with_it(tmp_path: Path, tools: Any) -> None:
+    (tmp_path / "nvme0n1" / "device").mkdir(parents=True)
+    (tmp_path / "nvme0n1" / "size").write_text("16384\n")
+    tools("lsblk", LSBLK.format(rows=row("nvme9n1")))
+    command = changed(disks.READER, ("/sys/block", str(tmp_path)), ('"/dev/"', '"/no/such/"'))
+    started = time.monotonic()
+
+    with never_begins(tmp_path / "bin" / "lsblk"):
+        said = read(command)
+
+    assert [d["name"] for d in said["drives"]] == ["nvme0n1"]
+    assert time.monotonic() - started < 5
+
+
 def test_each_drive_is_asked_for_its_health_by_its_own_tool(tools: Any) -> None:
     tools("lsblk", LSBLK.format(rows=", ".join([row("nvme0n1"), row("nvme1n1"), row("sda"), row("vda")])))
     smart, sata = FIXTURES / "nvme-smart-log.1.json", FIXTURES / "smartctl.sata-failing.json"
@@ -224,7 +270,7 @@ def test_mlxlink_is_asked_for_each_hca(tmp_path: Path, tools: Any) -> None:
 def test_a_copper_cable_has_neither_firmware_nor_sensor() -> None:
     coloured = hca_cases.COPPER.replace("MCP4Y10-N00A", "\x1b[32mMCP4Y10-N00A\x1b[0m")
 
-    assert hca_module.parse_mlxlink(coloured) == hca_module.Module("MCP4Y10-N00A", "FLT0000002")
+    assert hca_module.parse_mlxlink(coloured) == hca_module.Module("MCP4Y10-N00A", "FLT0000002", sensor=False)
 
 
 @pytest.mark.parametrize("said", [Output("", "", 1), Output("no JSON"), Output(hca_cases.files({"/proc/uptime": "9"}))])

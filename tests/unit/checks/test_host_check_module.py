@@ -18,6 +18,7 @@ from ansible.module_utils.testing import patch_module_args
 from check_cases import FIXTURES, PROFILE
 
 from firstlight.checks import ALL_CHECKS, TIERS
+from firstlight.checks.folder import facts_here
 from firstlight.health.settings import EXPECT
 
 ROOT = Path(__file__).parents[3]
@@ -112,6 +113,16 @@ def test_a_sound_host_is_ready(tmp_path: Path) -> None:
     assert set(result["seconds"]) == {f["check"] for f in judged(result)}
 
 
+def test_the_host_picks_the_versions_of_its_own_system(tmp_path: Path) -> None:
+    system = facts_here("test")["system"]
+    mine, other = {"gpu_vbios": "96.00.01.00.01", "gpu_driver": "1.2.3"}, {"hca_firmware": "1.2.3"}
+    versions = {"any": {"any": other}, f"{system['distribution']}-{system['version']}": {"any": mine}}
+    expect = {**NO_SERVICES, "versions": versions, "gpu_driver": ""}
+    result = host_check(tmp_path, GOOD_TOOLS, profile=WHOLE, expect=expect, skip=ELSEWHERE)
+    found = {(finding["symptom"], finding["status"]) for finding in judged(result) if finding["status"] != "ok"}
+    assert found == {("gpu.firmware_version", "fail")}
+
+
 def test_a_broken_host_is_judged_not_failed_also_in_check_mode(tmp_path: Path) -> None:
     log = LOG.read_text().replace("<attached_gpus>8<", "<attached_gpus>7<")
     (tmp_path / "log").write_text(re.sub(r'<gpu id="[^"]*">(?:(?!<gpu ).)*</gpu>', "", log, count=1, flags=re.DOTALL))
@@ -120,6 +131,7 @@ def test_a_broken_host_is_judged_not_failed_also_in_check_mode(tmp_path: Path) -
         "nvidia-smi": f"cat {tmp_path}/log",
         "nvme": "sleep 60",
         "dmesg": "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1",
+        "systemd-detect-virt": "echo docker",
     }
 
     result = host_check(tmp_path, tools, check=True, profile=WHOLE, expect=NO_SERVICES, skip=ELSEWHERE, timeout=2.0)
@@ -273,7 +285,7 @@ def test_wrong_parameters_fail_with_one_line(
 def test_the_documentation_names_every_parameter_and_result() -> None:
     namespace: dict[str, Any] = {}
     source = MODULE.read_text()
-    exec(compile(source.split("\nimport datetime")[0], str(MODULE), "exec"), namespace)
+    exec(compile(source.split("\nimport math")[0], str(MODULE), "exec"), namespace)
     documented = yaml.safe_load(namespace["DOCUMENTATION"])["options"]
 
     options = {"profile", "tier", "checks", "skip", "require", "timeout", "expect", "capture", "earlier"}
@@ -281,7 +293,7 @@ def test_the_documentation_names_every_parameter_and_result() -> None:
     assert set(documented["expect"]["suboptions"]) == set(EXPECT)
     assert documented["tier"]["choices"] == list(TIERS)
     assert set(EXPECT) >= {need[7:] for check in ALL_CHECKS for need in check.needs if "expect." in need}
-    results = {"findings", "verdict", "seconds", "remember", "values", "time", "ran"}
+    results = {"findings", "verdict", "seconds", "remember", "values", "time", "ran", "serials"}
     assert set(yaml.safe_load(namespace["RETURN"])) == results
     assert all(
         "host_check" in task or "ansible.builtin.assert" in task for task in yaml.safe_load(namespace["EXAMPLES"])

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstlight.checks.capture import Output
-from firstlight.checks.engine import judge_check
+from firstlight.checks.capture import CONTAINER, Output
+from firstlight.checks.engine import Check, judge_check, ok, run_checks
 from firstlight.checks.kernel_log import LOG_CHECK, XID_CHECK, judge_log, judge_xids, look
-from firstlight.checks.kernel_log_lines import LEVELS, Line, moment, parse
-from firstlight.checks.kernel_log_rules import COMPANIONS, HARMLESS, RULES
+from firstlight.checks.kernel_log_lines import LEVELS, Line, is_log, moment, parse
+from firstlight.checks.kernel_log_rules import BESIDE, COMPANIONS, HARMLESS, RULES, is_harmless
 from firstlight.checks.kernel_log_site import Site
 from firstlight.findings import ACTIONS, STATUSES, Finding
 from firstlight.profile import Profile
@@ -34,8 +34,12 @@ def brief(findings: list[Finding]) -> list[tuple[str, str, str, str]]:
     return [(f.status, f.symptom, f.locator, f.action) for f in findings]
 
 
+BOOT = "kern  :notice: 2027-03-01T05:59:59,000000+00:00 Linux version 6.8.0-60-generic\n"
+
+
 def log(*texts: str, level: str = "warn") -> str:
-    return "".join(
+    """The log of a boot with these lines."""
+    return BOOT + "".join(
         f"kern  :{level:5}: 2027-03-01T06:00:{n % 60:02d},000000+00:00 {text}\n" for n, text in enumerate(texts)
     )
 
@@ -113,7 +117,10 @@ def test_a_dump_without_an_end_does_not_hide_the_rest_for_ever() -> None:
 
     assert hidden.kinds == {}
     assert sum(seen.kinds.values()) == 101
-    assert look(parse(log(start, "---[ end trace 0 ]---", "odd line")), Site()).kinds == {"odd line": 1}
+    assert look(parse(log(start, "---[ end trace 0 ]---", "odd line")), Site()).kinds == {
+        "---[ end trace # ]---": 1,  # nothing in it was known
+        "odd line": 1,
+    }
 
 
 def test_bad_lines_within_a_dump_count() -> None:
@@ -131,9 +138,97 @@ def test_a_link_may_go_down_twice() -> None:
     assert "3 times" in judge_log(captured(log(line, line, line)), PROFILE, {})[0].evidence
 
 
+COMPANY = [
+    ("[Hardware Error]: cache level: L2, tx: INSN", "[Hardware Error]: Corrected error, no action required."),
+    ("EDAC skx MC2: HANDLING MCE MEMORY ERROR", "EDAC MC3: 1 UE memory read error on x"),
+    ("nvme nvme3: resetting controller", "nvme nvme3: I/O 320 QID 4 timeout, reset controller"),
+    ("nvme nvme3: Abort status: 0x371", "nvme nvme3: I/O 320 QID 4 timeout, aborting"),
+    ("EXT4-fs (sda2): something odd", "EXT4-fs error (device sda2): ext4_lookup:1855: inode #2"),
+    ("pcieport 0000:15:01.0: AER: device recovery failed", "pcieport 0000:15:01.0: DPC: containment event, status:0x1"),
+    ("NVRM: GPU0 GSP RPC buffer contains function 103", "NVRM: Xid (PCI:0000:5d:00): 119, x"),
+    ("Call Trace:", "NVRM: Xid (PCI:0000:5d:00): 119, x"),
+    ("DMAR: DRHD: handling fault status reg 2", "DMAR: [DMA Read] Request device [3b:00.0] fault addr 0x1000"),
+]
+
+
+@pytest.mark.parametrize(("text", "rule"), COMPANY, ids=[text for text, _ in COMPANY])
+def test_what_comes_along_is_known_only_beside_what_it_comes_with(text: str, rule: str) -> None:
+    def new(*lines: str) -> bool:
+        return "kernel.new" in {f.symptom for f in judge_log(captured(log(*lines, level="err")), PROFILE, {})}
+
+    other, harmless = "nfs: server 10.0.96.201 not responding, still trying", "perf: interrupt took too long (1 > 2)"
+    assert new(text), "alone"
+    assert not new(rule, text), "after it"
+    assert not new(text, rule), "before it"
+    assert new(rule, *[harmless] * BESIDE, text), "far after it"
+    assert new(text, *[harmless] * BESIDE, rule), "far before it"
+    assert new(other, text) or text == "Call Trace:", "beside something else"
+
+
+def test_a_long_dump_keeps_together() -> None:
+    text = log("NVRM: Xid (PCI:0000:5d:00): 119, x", *[f" f{n}+0x1/0x2" for n in range(5 * BESIDE)])
+
+    assert [f.status for f in judge_log(captured(text), PROFILE, {})] == ["ok"]
+
+
+TROUBLES = [
+    "EDAC amd64: Error: F0 not found",
+    "megaraid_sas 0000:65:00.0: Init cmd return status FAILED for SCSI host 0",
+    "mpt3sas_cm0: diag reset: FAILED",
+    "ice 0000:4b:00.0: VSI rebuild failed, err -5",
+    "nf_conntrack: hash table corrupted",
+    "pci 0000:17:00.0: BAR 0: no space for [mem size 0x00001000]",
+    "mlx5_core 0000:17:00.0: mlx5e_open_locked: failed",
+    "smpboot: do_boot_cpu failed(-1) to wakeup CPU#5",
+    "BERT: Error records from previous boot:",
+    "GHES: something failed",
+    "idxd 0000:6a:01.0: Device is HALTED!",
+]
+TALK = [
+    "EDAC MC0: Giving out device to module amd64_edac controller F19h",
+    "megaraid_sas 0000:65:00.0: unevenspan support    : yes",
+    "mpt3sas_cm0: overriding NVDATA EEDPTagMode setting",
+    "ice 0000:4b:00.0: The DDP package was successfully loaded",
+    "TCP: eno1: Driver has suspect GRO implementation, TCP performance may be compromised.",
+    "TCP: request_sock_TCP: Possible SYN flooding on port 443. Sending cookies.",
+    "nf_conntrack: default automatic helper assignment has been turned off",
+    "pci 0000:17:00.0: BAR 6: no space for [mem size 0x00080000 pref]",
+    "pci 0000:17:00.0: VF BAR 0 [mem size 0x2000000000 64bit pref]: can't assign; no space",
+    "pci 0000:17:00.0: BAR 0: no space for [io  size 0x0100]",
+    "pci 0000:15:01.0: bridge window [mem size 0x00200000 64bit pref]: failed to assign",
+    "GHES: HEST is not enabled!",
+    "idxd 0000:6a:01.0: Unable to turn on user SVA feature.",
+    "mlx5_core 0000:17:00.0: Port module event: module 0, Cable unplugged",
+    "EXT4-fs (sda2): warning: maximal mount count reached, running e2fsck is recommended",
+]
+
+
+@pytest.mark.parametrize("text", TROUBLES)
+def test_drivers_that_talk_much_are_heard_when_they_speak_of_trouble(text: str) -> None:
+    assert not is_harmless(text)
+    assert brief(judge_log(captured(log(text)), PROFILE, {})) == [("warn", "kernel.new", "", "none")]
+
+
+@pytest.mark.parametrize("text", TALK)
+def test_the_talk_of_healthy_hosts_is_passed_over(text: str) -> None:
+    assert brief(judge_log(captured(log(text)), PROFILE, {})) == [("ok", "kernel_log", "", "none")]
+
+
+@pytest.mark.parametrize("status", range(16))
+def test_a_machine_check_is_judged_by_its_status_word(status: int) -> None:
+    """Bits 61 (uncorrected) and 57 (context corrupt), whatever the others of these two digits."""
+    for other in range(16):
+        word = f"{status:x}{other:x}00004000010092"
+        (finding,) = judge_log(
+            captured(log(f"mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: {word}")), PROFILE, {}
+        )
+        bad = bool(int(word, 16) >> 61 & 1 or int(word, 16) >> 57 & 1)
+        assert finding.symptom == ("kernel.machine_check" if bad else "kernel.hardware_corrected"), word
+
+
 def test_harmless_and_bad_do_not_overlap() -> None:
     """A pattern for what comes along must not be so wide that it would hide every bad line of a new wording."""
-    wide = {line for *_, line in BAD if HARMLESS.search(line)}
+    wide = {line for *_, line in BAD if is_harmless(line)}
 
     assert len(wide) <= 5, wide
     assert not HARMLESS.search("something that nobody has ever seen")
@@ -161,14 +256,17 @@ def test_what_is_no_warning_is_not_new(level: str) -> None:
 
 
 def test_a_line_of_unknown_level_is_not_new() -> None:
-    assert brief(judge_log(captured("[   12.5] widget: hm\n"), PROFILE, {})) == [("ok", "kernel_log", "", "none")]
+    text = "[    0.0] Linux version 6.8.0\n[   12.5] widget: hm\n"
+
+    assert brief(judge_log(captured(text), PROFILE, {})) == [("ok", "kernel_log", "", "none")]
 
 
 def test_the_journals_warnings_are_warnings() -> None:
     line = "1803880801.500000 gpu-01 kernel: widget: on fire\n"
     program = "1803880801.500000 gpu-01 systemd[1]: widget: on fire\n"
 
-    findings = judge_log(captured(journal=line + program, warnings=line * 2 + program), PROFILE, {})
+    boot = fixture("journal.txt").splitlines(keepends=True)[0]
+    findings = judge_log(captured(journal=boot + line + program, warnings=line * 2 + program), PROFILE, {})
 
     assert brief(findings) == [("warn", "kernel.new", "", "none")]
     assert "2 lines of 1 kinds" in findings[0].evidence
@@ -232,8 +330,11 @@ def test_a_line_of_unknown_time_counts_whatever_since() -> None:
     text = "[   12.5] NVRM: Xid (PCI:0000:5d:00): 48, x\n[   12.6] nvme nvme3: I/O 320 QID 4 timeout, aborting\n"
     expect = {"kernel_log": {"since": "2099-01-01T00:00:00Z"}}
 
-    assert [f.symptom for f in judge_xids(captured(text), PROFILE, expect)] == ["xid.48"]
-    assert [f.symptom for f in judge_log(captured(text), PROFILE, expect)] == ["kernel.nvme_timeout"]
+    # and whether it reaches back to that moment is not known either
+    said = [f.symptom for f in judge_xids(captured(text), PROFILE, expect)]
+    assert said == ["xid.48", "kernel_xid.incomplete"]
+    said = [f.symptom for f in judge_log(captured(text), PROFILE, expect)]
+    assert said == ["kernel.nvme_timeout", "kernel_log.incomplete"]
 
 
 @pytest.mark.parametrize("problem", ["timed_out", "no_tool", "not_permitted", "failed"])
@@ -242,7 +343,57 @@ def test_what_cannot_be_read_is_unknown(check: Any, problem: str) -> None:
     lost = dict.fromkeys(captured(), Output("", "it is lost", 1, problem))
 
     assert [(f.status, f.symptom) for f in check.judge(lost, PROFILE, {})] == [("unknown", f"{check.name}.{problem}")]
-    assert [f.status for f in judge_check(check, lost, PROFILE, {})] == ["warn"], "the check is not required"
+    for container, status in (
+        (Output("docker\n"), "warn"),
+        (Output("none\n", "", 1), "unknown"),
+        (Output("", "", 127, "no_tool"), "unknown"),
+    ):
+        (finding,) = judge_check(check, {**lost, "container": container}, PROFILE, {})
+        assert finding.status == status
+        assert finding.evidence.startswith("unknown: ") == (status == "warn")
+
+
+@pytest.mark.parametrize("check", [LOG_CHECK, XID_CHECK], ids=lambda check: check.name)
+@pytest.mark.parametrize(
+    ("container", "require", "ready"),
+    [("docker\n", [], True), ("none\n", [], False), ("docker\n", ["kernel_log", "kernel_xid"], False)],
+)
+def test_a_container_may_be_without_a_kernel_log_unless_it_is_required(
+    check: Any, container: str, require: list[str], ready: bool
+) -> None:
+    def run(sources: Any, limit: float) -> dict[Any, Output]:
+        lost = Output("", "dmesg: Operation not permitted", 1, "not_permitted")
+        return {source: Output(container) if source == CONTAINER else lost for source in sources}
+
+    sound = Check("sound", "quick", lambda profile, expect: {"x": CONTAINER}, lambda *_: ok("sound", "it is"))
+
+    assert run_checks([sound, check], PROFILE, require=require, run=run).verdict.ready is ready
+
+
+NO_LOGS = [
+    "garbage\n",
+    "Usage: dmesg [-c]\n",
+    "Usage:\n dmesg [options]\n\nDisplay the kernel ring buffer.\n",
+    "-- No entries --\n",
+]
+
+
+@pytest.mark.parametrize("judge", [judge_log, judge_xids])
+@pytest.mark.parametrize("text", NO_LOGS)
+def test_a_text_that_is_no_kernel_log_is_not_a_clean_one(judge: Any, text: str) -> None:
+    (finding,) = judge(captured(text), PROFILE, {})
+
+    assert (finding.status, finding.symptom[-11:]) == ("unknown", ".unreadable")
+    assert judge(captured(text, fixture("journal.txt")), PROFILE, {})[0].status == "fail", "the journal is one"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[    0.0] a", "<6>[    0.0] a", "6,1,2,-;a", "kern  :warn  : [    0.0] a", "[Mon Mar  1 06:00:00 2027] a",
+     "1803880800.250000 gpu-01 kernel: a", "Mar 01 06:00:00 gpu-01 kernel: a", "cut off\n[    0.0] a\n  goes on"],
+)  # fmt: skip
+def test_every_form_is_a_kernel_log(text: str) -> None:
+    assert is_log(text)
 
 
 @pytest.mark.parametrize("judge", [judge_log, judge_xids])
@@ -258,28 +409,43 @@ def test_one_log_of_two_is_enough(judge: Any) -> None:
 
 
 def test_xids_that_are_not_understood_are_unknown() -> None:
-    (finding,) = judge_xids(captured(fixture("xid.broken.txt")), PROFILE, {})
+    text = fixture("xid.broken.txt")
+    (finding,) = judge_xids(captured(BOOT + text, BOOT + text), PROFILE, {})
 
     assert (finding.status, finding.symptom) == ("unknown", "kernel_xid.unreadable")
-    assert finding.evidence.startswith("3 lines not understood")
+    assert finding.evidence.startswith("12 lines not understood")
 
 
 @pytest.mark.parametrize("judge", [judge_log, judge_xids])
-def test_what_is_gone_from_the_log_is_said(judge: Any) -> None:
+def test_a_log_that_begins_after_the_boot_is_not_a_clean_one(judge: Any) -> None:
     whole = fixture("boot.good.txt")
-    rest = whole.split("\n", 1)[1]
+    rest = whole.split("\n", 5)[5]
+    name = "kernel_log" if judge is judge_log else "kernel_xid"
 
-    assert "gone" not in judge(captured(whole), PROFILE, {})[0].evidence
-    assert "gone" not in judge(captured(rest, fixture("journal.txt")[:100]), PROFILE, {})[0].evidence
-    assert "its first lines after boot are gone" in judge(captured(rest), PROFILE, {})[0].evidence
+    assert brief(judge(captured(rest), PROFILE, {})) == [("warn", f"{name}.incomplete", "", "none")]
+    assert "begins at 2027-03-01T06:00:00Z" in judge(captured(rest), PROFILE, {})[0].evidence
+    for text, journal in ((whole, ""), (rest, fixture("journal.txt").split("\n")[0])):
+        assert brief(judge(captured(text, journal), PROFILE, {})) == [("ok", name, "", "none")]
+
+
+@pytest.mark.parametrize("judge", [judge_log, judge_xids])
+def test_it_need_only_reach_back_to_the_last_clean_verdict(judge: Any) -> None:
+    rest = log("all is well", level="info").replace(BOOT, "")
+
+    assert [f.status for f in judge(captured(rest), PROFILE, {"kernel_log": {"since": SIX + 60}})] == ["ok"]
+    (finding,) = judge(captured(rest), PROFILE, {"kernel_log": {"since": SIX - 60}})
+    assert (finding.status, finding.symptom.partition(".")[2]) == ("warn", "incomplete")
+    assert "should with 2027-03-01T05:59:00Z" in finding.evidence
 
 
 def test_xids_are_read_where_gpus_are_expected_and_the_rest_everywhere() -> None:
     bare = Profile("x", "v", "m")
 
     assert XID_CHECK.reads(bare, {}) == {}
-    assert set(XID_CHECK.reads(PROFILE, {})) == {"dmesg", "journal"}
-    assert set(LOG_CHECK.reads(bare, {})) == {"dmesg", "journal", "warnings"}
+    assert set(XID_CHECK.reads(PROFILE, {})) == {"dmesg", "journal", "container"}
+    assert set(LOG_CHECK.reads(bare, {})) == {"dmesg", "journal", "warnings", "container"}
+    line = log("NVRM: Xid (PCI:0000:5d:00): 48, x")
+    assert brief(judge_log(captured(line), bare, {})) == [("warn", "kernel.new", "", "none")], "nobody else looks at it"
 
 
 # ---------------------------------------------------------------- lines
@@ -314,7 +480,7 @@ def test_every_form_of_a_line(raw: str, line: Line) -> None:
 def test_a_line_may_go_on() -> None:
     text = log("one\n     two\n\t three", "four")
 
-    assert [line.text for line in parse(text)] == ["one two three", "four"]
+    assert [line.text for line in parse(text)][1:] == ["one two three", "four"]
     assert [line.text for line in parse(text, words=("one",))] == ["one two three"]
     assert [line.text for line in parse(text, words=("three", "four"))] == ["four"], (
         "the line that it belongs to is not wanted"

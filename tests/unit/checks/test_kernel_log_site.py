@@ -23,8 +23,11 @@ NOTICE = "kern  :info  : 2027-03-01T06:00:00,000000+00:00 widget 7: wobbles\n"
 NVME = "kern  :warn  : 2027-03-01T06:00:00,000000+00:00 nvme nvme3: I/O 320 QID 4 timeout, aborting\n"
 
 
+BOOT = "kern  :notice: 2027-03-01T05:59:59,000000+00:00 Linux version 6.8.0-60-generic\n"
+
+
 def judged(text: str, **settings: Any) -> list[Finding]:
-    captured = {"dmesg": Output(text), "journal": Output(text), "warnings": Output("")}
+    captured = {"dmesg": Output(BOOT + text), "journal": Output(BOOT + text), "warnings": Output("")}
     return judge_log(captured, PROFILE, {"kernel_log": settings})
 
 
@@ -45,6 +48,10 @@ def test_harmless_here() -> None:
 
 def test_harmless_here_though_bad_elsewhere() -> None:
     assert brief(judged(NVME, harmless=["nvme nvme3: I/O"])) == [("ok", "kernel_log", "none")]
+    along = NVME.replace("I/O", "Abort status: I/O")
+    assert brief(judged(NVME + along, harmless=["nvme3: I/O"])) == [("ok", "kernel_log", "none")], (
+        "nor what comes along"
+    )
 
 
 def test_bad_here_also_as_a_notice() -> None:
@@ -106,7 +113,7 @@ def test_what_is_wrong_is_said_in_one_line_where_it_was_written(settings: Any, w
         read_site({"kernel_log": settings})
     assert "\n" not in str(error.value)
 
-    captured = {name: Output(WIDGET) for name in ("dmesg", "journal", "warnings")}
+    captured = {name: Output(BOOT + WIDGET) for name in ("dmesg", "journal", "warnings")}
     for judge, check in ((judge_log, "kernel_log"), (judge_xids, "kernel_xid")):
         (finding,) = judge(captured, PROFILE, {"kernel_log": settings})
         assert (finding.status, finding.symptom) == ("unknown", f"{check}.wrong_setting")

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_gpu import judged, rows
 
+from firstlight.checks import ALL_CHECKS, run_checks
 from firstlight.checks.capture import Output
 from firstlight.checks.nvlink import keep, parse_status, reading
+from firstlight.profile import Profile
 
 MINE = cases.IDENTITY.format(6)
 
@@ -31,6 +33,27 @@ def test_evidence_says_how_many_and_which() -> None:
     assert by_name["one slow"].evidence == "25 GB/s, 26.562 GB/s expected"
     assert by_name["recovered since"].evidence == "link 3: Recovery Errors 0 then, 1 now"
     assert by_name["errors of the past"].evidence == "link 3: CRC Errors 5"
+
+
+def test_a_missing_gpu_is_reseated_whatever_could_not_be_told_without_it() -> None:
+    seven = {
+        ("nvidia-smi", "-q", "-x"): Output(cases.smi(gpus=7).text.replace("attached_gpus>8", "attached_gpus>7")),
+        ("nvidia-smi", "nvlink", "-s"): Output(cases.fixture(cases.STATUS_8).split("GPU 7")[0]),
+        ("nvidia-smi", "nvlink", "-e"): cases.counters(),
+    }
+    nothing = Output(errors="it is no_tool", code=1, problem="no_tool")
+
+    result = run_checks(
+        ALL_CHECKS,
+        Profile("x", "v", "m", gpus=cases.GPUS),
+        only=["gpu_count", "nvlink"],
+        run=lambda sources, _: {source: seven.get(getattr(source, "argv", ()), nothing) for source in sources},
+    )
+
+    assert [(f.symptom, f.action) for f in result.findings] == [
+        ("gpu.missing", "reseat"), ("nvlink.incomplete", "reseat"),
+    ]  # fmt: skip
+    assert result.verdict.action == "reseat"
 
 
 def test_the_fabric_managers_log_says_why_it_does_not_run() -> None:
@@ -56,6 +79,9 @@ def test_a_reading_can_be_kept_as_json_and_given_back() -> None:
     earlier = json.loads(json.dumps(keep({"errors": cases.counters({"3: CRC Errors": 5})})))
     assert earlier == {**{cases.IDENTITY.format(n): {} for n in range(8)}, MINE: {"3": {"CRC Errors": 5}}}
 
+    up = keep({"errors": cases.counters(), "load": cases.UP})
+    assert up is not None
+    assert up["uptime"] == 180000.0
     for count, want in ((5, cases.good("nvlink")), (6, [("warn", "nvlink.errors", "0000:d1:00.0", "none")])):
         errors = cases.counters({"3: CRC Errors": count})
         judged(cases._link("later", cases.links(), want, errors, expect={"nvlink_counters": earlier}))

@@ -131,6 +131,8 @@ def of_roles() -> set[str]:
             if "symptom" in row and "evidence" in row:
                 text = str(row["symptom"])
                 found |= {text} if SYMPTOM.fullmatch(text) else set(re.findall(rf"'({SYMPTOM.pattern})'", text))
+    plan = ast.parse((ROOT / "plugins" / "modules" / "apt_plan.py").read_text())
+    found |= {call.args[1].value for call in called("refuse", plan) if isinstance(call.args[1], ast.Constant)}
     return found
 
 
@@ -168,7 +170,7 @@ def test_every_reason_that_a_check_could_not_look_has_a_row() -> None:
 
 
 def test_every_symptom_of_roles_has_a_row() -> None:
-    assert {"clock.was_off", "docker.no_cdi", "logs.not_shipped"} <= of_roles()
+    assert {"clock.was_off", "docker.no_cdi", "logs.not_shipped", "packages.refused"} <= of_roles()
     assert {symptom for symptom in of_roles() if not documented(symptom)} == set()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import disk_cases
 import gpu_health_cases
 import hca_cases
+import nvlink_cases
 import pcie_cases
 import pytest
 import tuning_cases
@@ -152,6 +153,12 @@ def test_what_a_job_changes_is_told_only_of_an_idle_host(check: str, names: set[
     assert set(values_of(good(check), load=Output("x"))) == at_work
 
 
+def test_cores_slowed_down_for_heat_are_a_rate() -> None:
+    sysfs = Output(tuning_cases.hot(core=12, package=40))
+    assert values_of(good("cpu_frequency"), sysfs=sysfs, load=load(4))["cpu.throttles_per_day"] == 10.0
+    assert "cpu.throttles_per_day" not in values_of(good("cpu_frequency"), sysfs=sysfs, load=Output("x"))
+
+
 def test_the_slowest_core_is_told() -> None:
     said = {"cpus": {"0": tuning_cases.HWP}, "driver": {}, "busy": {"0": "3512000", "64": "2100000", "65": ""}}
     assert values_of(good("cpu_frequency"), sysfs=Output(json.dumps(said)))["cpu.busy_mhz_min"] == 2100
@@ -183,6 +190,15 @@ def test_a_narrow_link_and_one_card_more_are_seen() -> None:
 def test_corrected_errors_of_memory_are_a_rate() -> None:
     told = [values_of(c) for c in CASES if c.check == "memory_errors" and c.want[0][1] == "memory.corrected"]
     assert max(values["memory.corrected_per_day"] for values in told) > 0
+
+
+def test_errors_of_nvlinks_and_hcas_are_rates() -> None:
+    links = nvlink_cases.counters({"3: CRC Errors": 30, "4: Replay Errors": 10})
+    assert values_of(good("nvlink"), errors=links, load=load(4)) == {"nvlink.errors_per_day": 10.0}
+    assert values_of(good("nvlink"), errors=links, load=Output("x")) == {}
+    ports = {"mlx5_0/ports/1/counters/symbol_error": "6", "mlx5_1/ports/1/counters/link_downed": "2"}
+    ports = {**hca_cases.LAYERS, **ports, "mlx5_1/ports/1/counters/symbol_error": "0", "/proc/uptime": "172800.5 1"}
+    assert values_of(good("hca_errors"), counters=Output(hca_cases.files(ports))) == {"hca.errors_per_day": 4.0}
 
 
 def test_modules_that_only_mlxlink_tells_count() -> None:

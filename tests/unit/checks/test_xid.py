@@ -65,6 +65,8 @@ def test_the_decoded_forms_of_nvlink() -> None:
         ("fail", "xid.149", "GPU 001b:01:00", "escalate"),
         ("warn", "xid.149", "GPU 001c:01:00", "none"),
         ("fail", "xid.150", "GPU 001d:01:00", "reboot"),
+        # and one that fails of each of the others
+        *[("fail", f"xid.{number}", "GPU 001e:01:00", "reboot") for number in (144, 145, 147, 148)],
     ]
     assert "caused at its other end (usually hardware; 2 times; links 1, 14)" in findings[1].evidence
     assert "SAW_NEW" in findings[2].evidence
@@ -136,7 +138,10 @@ def test_lines_that_are_not_understood_are_given_back() -> None:
     found, broken = xid.parse(lines)
 
     assert found == []
-    assert len(broken) == 3
+    assert len(broken) == 12
+    assert broken == [line for line in lines if xid.is_one(line)], (
+        "what the check of the other lines leaves to this one"
+    )
     assert broken[0] == "NVRM: Xid (PCI:0000:04:00): %d, unknown"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,29 @@ def test_the_rules_of_nvlink_are_of_known_xids() -> None:
     assert rules[149, "NETIR_LINK_DOWN", 33, 0][1:4] == ("hardware", "fail", "reboot")
 
 
+def test_the_examples_of_the_docs_are_as_the_catalogue_has_them() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "xid.md").read_text()
+    table = text.split("| usual fault |")[1].split("\n\n")[0]
+    said: dict[int, tuple[str, str, str]] = {}
+    for words, examples, status, action in re.findall(
+        r"^\| ([^|]+) \| ([0-9][^|]*) \| (\w+) \| ([^|]+) \|$", table, re.M
+    ):
+        fault = words.replace(",", " ").split()[0]
+        for number in re.findall(r"[0-9]+", examples):
+            said[int(number)] = (fault, status, re.split(r"\W", action)[0])
+        rest = action.partition(";")[2]
+        if rest:  # "none; 92, 123 want a person (escalate)": the others of the row
+            said.update(
+                {int(n): (fault, status, re.findall(r"\((\w+)\)", rest)[0]) for n in re.findall(r"[0-9]+", rest)}
+            )
+
+    assert len(said) > 25
+    for number, (fault, status, action) in said.items():
+        entry = xids()[number]
+        assert (status, action) == (entry.status, entry.action), number
+        assert fault in (entry.fault, "notices"), number
+
+
 def test_what_is_in_no_row_is_in_no_catalogue() -> None:
     assert 0 not in xids()
     assert 177 not in xids()
@@ -103,7 +127,8 @@ def test_what_is_in_no_row_is_in_no_catalogue() -> None:
 def test_the_catalogues_reach_a_host(tmp_path: Path) -> None:
     """Ansible sends only what a module imports; the meaning of a number comes from the catalogue that it sent."""
     log = tmp_path / "log"
-    log.write_text("NVRM: Xid (PCI:0000:9b:00): 46, x\nnvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 26006, SOE HALTED\n")
+    lines = ("NVRM: Xid (PCI:0000:9b:00): 46, x", "nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 26006, SOE HALTED")
+    log.write_text("".join(f"[    1.0] {line}\n" for line in lines))
     tools = {"dmesg": f"cat {log}", "journalctl": "exit 1"}
 
     result = host_check(tmp_path, tools, profile=PROFILE, checks=["kernel_xid"])

@@ -34,6 +34,8 @@ OFF = "SrcValid- TransBlk- ReqRedir- CmpltRedir- UpstreamFwd- EgressCtrl- Direct
 ON = "SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-"
 DENIED = "0000:15:01.0 0604: 8086:352a (rev 04) (prog-if 00 [Normal decode])\n\tCapabilities: <access denied>\n\n"
 CLEAR = bridge("0000:15:01.0", OFF) + bridge("0000:00:1c.0", None) + bridge("0000:16:00.0", OFF)
+PLAIN = "0000:18:00.0 0604: 1a03:1150 (rev 04)\n\tStatus: Cap- 66MHz- UDF- FastB2B- ParErr- DEVSEL=fast\n\n"
+NAMED = CLEAR.replace("0000:", "").replace("0604: 8086:352a", "PCI bridge: Intel Corporation Device 352a")
 ONE_ON = bridge("0000:15:01.0", OFF) + bridge("0000:16:00.0", ON)
 
 
@@ -43,7 +45,41 @@ def acs(lspci: Any, machine: Any = BARE) -> dict[str, Any]:
 
 ACS_CASES: list[tuple[str, dict[str, Any], Want, dict[str, Any]]] = [
     ("off", acs(CLEAR), [("ok", "pcie_acs", "", "none")], {}),
-    ("no bridge at all", acs(""), [("ok", "pcie_acs", "", "none")], {}),
+    ("no bridge at all", acs(""), [("unknown", "pcie_acs.unreadable", "", "escalate")], {}),
+    (
+        "no bridge in a virtual machine",
+        acs("", "kvm\n"),
+        [("warn", "pcie_acs.virtual", "", "none")],
+        {"acs_in_virtual_machines": True},
+    ),
+    ("named, without domain", acs(NAMED), [("ok", "pcie_acs", "", "none")], {}),
+    (
+        "named, one on",
+        acs(NAMED.replace("TransBlk-", "TransBlk+", 1)),
+        [("fail", "pcie_acs.enabled", "1 of 2 bridges: 0000:15:01.0", "retry")],
+        {},
+    ),
+    ("a bridge of plain PCI has no capabilities", acs(CLEAR + PLAIN), [("ok", "pcie_acs", "", "none")], {}),
+    *(
+        (name, acs(text), [("unknown", "pcie_acs.unreadable", "", "escalate")], {})
+        for name, text in (
+            ("no capability told", CLEAR + "0000:17:00.0 0604: 8086:352a (rev 04)\n\n"),
+            ("a register that is not understood", CLEAR + bridge("0000:17:00.0", "SrcValid? 0x7f")),
+            ("an empty register", CLEAR + bridge("0000:17:00.0", "")),
+            ("a capability without its register", CLEAR.replace("ACSCtl", "ACSXyz", 1)),
+            ("all ones", CLEAR + "0000:17:00.0 0604: 8086:352a (rev ff)\n\t!!! Unknown header type 7f\n\n"),
+            ("bridges of another form", CLEAR.replace(" 0604: ", " bridge ")),
+        )
+    ),
+    (
+        "one on, one not told",
+        acs(ONE_ON + bridge("0000:17:00.0", "")),
+        [
+            ("fail", "pcie_acs.enabled", "1 of 2 bridges: 0000:16:00.0", "retry"),
+            ("unknown", "pcie_acs.unreadable", "", "escalate"),
+        ],
+        {},
+    ),
     ("one on", acs(ONE_ON), [("fail", "pcie_acs.enabled", "1 of 2 bridges: 0000:16:00.0", "retry")], {}),
     (
         "many on",
@@ -75,13 +111,26 @@ HWP = {
 ACPI = {
     "scaling_driver": "acpi-cpufreq", "scaling_governor": "performance", "cpuinfo_max_freq": "3800000",
     "scaling_available_governors": "ondemand performance schedutil", "scaling_max_freq": "3800000",
-    "bios_limit": "3800000",
+    "bios_limit": "3800000", "scaling_available_frequencies": "3800000 2100000 ",
+}  # fmt: skip
+
+# EPYC 7763 of Linux 5.12 and later: the boost clock is in cpuinfo_max_freq alone, all else ends at the base clock
+EPYC = {
+    "scaling_driver": "acpi-cpufreq", "scaling_governor": "performance", "cpuinfo_max_freq": "3529052",
+    "scaling_available_governors": "conservative ondemand performance schedutil", "scaling_max_freq": "2450000",
+    "scaling_available_frequencies": "2450000 2000000 1500000 ", "bios_limit": "2450000",
 }  # fmt: skip
 
 
 def sysfs(*cpus: dict[str, str], busy: str = "3500000", **driver: str) -> str:
     said = {"cpus": dict(enumerate(cpus)), "driver": driver, "busy": {str(len(cpus) - 1): busy}}
-    return json.dumps(said)
+    return json.dumps({**said, "throttled": {}})
+
+
+def hot(**counts: int) -> str:
+    """Two packages, the second was slowed down so often."""
+    said = json.loads(sysfs(HWP, HWP))
+    return json.dumps({**said, "throttled": {"0": {"core": 0, "package": 0}, "1": counts}})
 
 
 def cpu(text: Any, machine: Any = BARE) -> dict[str, Any]:
@@ -91,7 +140,58 @@ def cpu(text: Any, machine: Any = BARE) -> dict[str, Any]:
 CPU_CASES: list[tuple[str, dict[str, Any], Want, dict[str, Any]]] = [
     ("intel_pstate", cpu(sysfs(HWP, HWP, no_turbo="0", max_perf_pct="100")), [("ok", "cpu_frequency", "", "none")], {}),
     ("acpi-cpufreq, no preference to set", cpu(sysfs(ACPI)), [("ok", "cpu_frequency", "", "none")], {}),
-    ("frequency not told", cpu(sysfs(HWP, busy="")), [("ok", "cpu_frequency", "", "none")], {}),
+    ("EPYC boosts above its table", cpu(sysfs(EPYC, EPYC, boost="1")), [("ok", "cpu_frequency", "", "none")], {}),
+    (
+        "EPYC, table not told",
+        cpu(sysfs({name: text for name, text in EPYC.items() if name != "scaling_available_frequencies"})),
+        [("ok", "cpu_frequency", "", "none")],
+        {},
+    ),
+    ("EPYC at its base clock", cpu(sysfs(EPYC, busy="2450000")), [("ok", "cpu_frequency", "", "none")], {}),
+    (
+        "EPYC, set to its boost clock",
+        cpu(sysfs({**EPYC, "scaling_max_freq": "3529052"})),
+        [("ok", "cpu_frequency", "", "none")],
+        {},
+    ),
+    (
+        "EPYC capped",
+        cpu(sysfs({**EPYC, "scaling_max_freq": "2000000"}, EPYC)),
+        [("fail", "cpu.capped", "CPU 0", "escalate")],
+        {},
+    ),
+    (
+        "EPYC, the BIOS's limit",
+        cpu(sysfs(EPYC, {**EPYC, "bios_limit": "1500000", "scaling_max_freq": "1500000"})),
+        [("fail", "cpu.capped", "CPU 1", "escalate"), ("fail", "cpu.bios_limit", "CPU 1", "escalate")],
+        {},
+    ),
+    ("EPYC stuck", cpu(sysfs(EPYC, busy="1500000")), [("fail", "cpu.slow", "CPU 0", "escalate")], {}),
+    ("EPYC, no boost", cpu(sysfs(EPYC, busy="2445000", boost="0")), [("warn", "cpu.no_turbo", "", "none")], {}),
+    ("hot", cpu(hot(core=12, package=40)), [("warn", "cpu.throttled", "package 1", "none")], {}),
+    ("not hot", cpu(hot(core=0, package=0)), [("ok", "cpu_frequency", "", "none")], {}),
+    *(
+        (f"not told: {name}", cpu(text), [("unknown", "cpu_frequency.unreadable", "", "escalate")], {})
+        for name, text in (
+            ("frequency when busy", sysfs(HWP, busy="")),
+            ("any frequency when busy", json.dumps({**json.loads(sysfs(HWP)), "busy": {}})),
+            ("caps", sysfs({k: v for k, v in HWP.items() if not k.endswith("_max_freq")})),
+            ("cap of one CPU", sysfs({**HWP, "scaling_max_freq": ""}, HWP)),
+            ("what it can", sysfs({**HWP, "cpuinfo_max_freq": "N/A"}, HWP)),
+            ("limit of the BIOS", sysfs({**EPYC, "bios_limit": "N/A"}, EPYC)),
+            ("table", sysfs({**EPYC, "scaling_available_frequencies": "fast slow"}, EPYC)),
+            ("turbo", sysfs(HWP, no_turbo="x")),
+            ("share", sysfs(HWP, max_perf_pct="")),
+            ("how hot", json.dumps({**json.loads(sysfs(HWP)), "throttled": {"0": {"core": "x", "package": "x"}}})),
+            ("how hot at all", json.dumps({k: v for k, v in json.loads(sysfs(HWP)).items() if k != "throttled"})),
+        )
+    ),
+    (
+        "files that are not there",
+        cpu(sysfs(HWP, no_turbo="None", boost="None")),
+        [("ok", "cpu_frequency", "", "none")],
+        {},
+    ),
     (
         "governor of some",
         cpu(sysfs(HWP, {**HWP, "scaling_governor": "powersave"}, {**HWP, "scaling_governor": "powersave"}, HWP)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from firstlight.checks.capture import Output
@@ -24,6 +25,12 @@ def leaf(n: int, state: str = "ONLINE", errors: str = "0     0     0") -> str:
 
 
 GONE = "882733  UNAVAIL  0  0  0  was /dev/disk/by-id/nvme-eui.02-part1"
+
+REPLACING = (
+    "replacing-2  DEGRADED  0  0  0",
+    "  882734  UNAVAIL  0  0  0  was /dev/disk/by-id/nvme-eui.03-part1",
+    "  /dev/disk/by-id/nvme-eui.04-part1  ONLINE  0  0  0",
+)
 
 
 def outputs(text: str, code: int = 0, used: str = "data\t12\n", problem: str = "") -> dict[str, Any]:
@@ -49,9 +56,24 @@ CASES: list[tuple[str, dict[str, Any], Want]] = [
         [("fail", "zfs.drive_failed", "serial S3", "replace")],
     ),
     (
+        "a drive was taken offline",
+        outputs(status(leaf(1), leaf(2), leaf(3, "OFFLINE"), state="DEGRADED")),
+        [("fail", "zfs.drive_offline", "serial S3", "escalate")],
+    ),
+    (
+        "a drive is being replaced",
+        outputs(status(leaf(1), leaf(2), *REPLACING, state="DEGRADED")),
+        [("warn", "zfs.drive_replaced", "serial S3, nvme-eui.03", "wait")],
+    ),
+    (
         "a drive has errors",
         outputs(status(leaf(1), leaf(2, errors="0 0 7"), leaf(3))),
         [("warn", "zfs.drive_errors", "serial S2", "none")],
+    ),
+    (
+        "a drive has very many errors",
+        outputs(status(leaf(1), leaf(2, errors="60 20 21"), leaf(3))),
+        [("fail", "zfs.drive_errors", "serial S2", "replace")],
     ),
     (
         "data is lost",
@@ -68,6 +90,20 @@ CASES: list[tuple[str, dict[str, Any], Want]] = [
     ("no pool", outputs("no pools available\n"), [("fail", "zfs.no_pool", "data", "escalate")]),
     ("no tool", outputs("", 127, problem="no_tool"), [("fail", "zfs.not_installed", "data", "escalate")]),
     ("no module", outputs("The ZFS modules are not loaded.\n", 1), [("unknown", "zfs_pool.failed", "", "escalate")]),
+    *(
+        (name, outputs(text), [("unknown", "zfs_pool.unreadable", "", "escalate")])
+        for name, text in (
+            ("errors not told", WHOLE.replace("errors:", "sorrow:")),
+            ("errors empty", re.sub("errors:.*", "errors:", WHOLE)),
+            ("errors of a drive that are none", status(leaf(1), leaf(2, errors="x y z"), leaf(3))),
+            ("errors of a drive not told", status(leaf(1), leaf(2, errors="- - -"), leaf(3))),
+        )
+    ),
+    (
+        "no drive told",
+        outputs(re.sub(r"\t    +/.*\n", "", WHOLE)),
+        [("warn", "zfs.fewer_drives", "data", "none"), ("unknown", "zfs_pool.unreadable", "data", "escalate")],
+    ),
     (
         "nonsense",
         outputs(WHOLE.replace("raidz1-0  ONLINE", "raidz1-0x  ?")),

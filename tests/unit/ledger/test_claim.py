@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pwd
+import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -12,6 +15,7 @@ import pytest
 from firstlight.errors import FirstlightError
 from firstlight.ledger.claim import Claims, ServerClaims, claims_of
 
+ME = re.escape(f"{pwd.getpwuid(os.getuid()).pw_name} on {socket.gethostname()}")
 HOLD = """
 import os, sys, time
 from pathlib import Path
@@ -38,7 +42,7 @@ def holder(tmp_path):
 
 
 def test_another_run_is_named_with_its_process_and_its_hosts(holder, tmp_path):
-    with pytest.raises(FirstlightError, match=rf"another run \(process {holder.pid}\) works on n1, n2; wait for"):
+    with pytest.raises(FirstlightError, match=rf"another run \(process {holder.pid} of {ME}\) works on n1, n2; w"):
         Claims(tmp_path / "ledger.sqlite").take(["n1", "n2", "n3"])
 
 

@@ -13,10 +13,24 @@ from hypothesis import strategies as st
 from firstlight.errors import FirstlightError, InputError
 from firstlight.findings import Finding
 from firstlight.ledger import dump
+from firstlight.ledger.parts import note_part
 from firstlight.ledger.store import Ledger, ledger_url
+from firstlight.ledger.tickets import note_delivery, save, tickets
+from firstlight.policy.causes import Cause
 from firstlight.sitefiles import PlannedHost
+from firstlight.tickets.model import CLOSED, OPEN, Place, Ticket, Update
+from firstlight.tickets.plan import Plan
 
 MISSING = Finding("gpu_count", "fail", "gpu.missing", "Video.Slot.6-1", "7 of 8 „€\n", "reseat")
+AT = "2026-11-30T08:00:00+00:00"
+
+
+def ticket(name, host="n1", tag="AAA", state=OPEN):
+    return Ticket(
+        id=name, host=host, service_tag=tag, place=Place("test", "r1", 1, "p"), cause=Cause("gpu", "video.slot.6"),
+        state=state, action="reseat", findings=(MISSING,), stages=("discover",), opened=AT, updated=AT,
+        history=(Update(AT, "opened: reseat"),),
+    )  # fmt: skip
 
 
 def filled(url: str) -> Ledger:
@@ -32,6 +46,10 @@ def filled(url: str) -> Ledger:
     ledger.end_stage("discover", "n1", [])
     ledger.deed("n1", "disk erased")
     ledger.remember({"n1": {"values": {"x": 1}}, "n2": {"counters": [1, 2]}})
+    note_part(ledger, "n1", "gpu", "Video.Slot.6-1", "132", "133")
+    save(ledger, Plan(opened=[ticket("AAA-gpu-1", state=CLOSED), ticket("AAA-gpu-2"), ticket("n2-bmc-1", "n2", None)]))
+    note_delivery(ledger, "folder", ticket("AAA-gpu-1"), "")
+    note_delivery(ledger, "jira", ticket("AAA-gpu-1"), "DC-7")
     ledger.end_run(run, "done", "all\nwell")
     return ledger
 
@@ -68,6 +86,7 @@ def test_what_goes_out_comes_in_again(lines, empty):
     assert load(empty, lines) == len(lines) - 2
     assert list(dump.export(empty)) == lines
     assert empty.story(["n1"])[0]["service_tag"] == "AAA"
+    assert [t.id for t in tickets(empty, open_only=True)] == ["AAA-gpu-2", "n2-bmc-1"]
 
 
 def test_an_imported_ledger_goes_on(lines, empty):
@@ -120,6 +139,13 @@ def test_a_ledger_that_holds_something_takes_nothing(lines, tmp_path):
         ("stage_run", {"stage": "sleep"}, "stage_run.stage: 'sleep' is none of discover"),
         ("finding", {"evidence": 7}, "finding.evidence: 7 is no text"),
         ("reading", {"id": 2}, "reading.id 2 does not follow 2"),
+        ("ticket", {"value": "{}"}, "KeyError 'place'"),
+        ("ticket", {"value": "[" * 99999}, "RecursionError"),
+        ("ticket", {"name": "AAA-gpu-9"}, "it says that it is 'AAA-gpu-1'"),
+        ("ticket", {"closed": None}, "ticket AAA-gpu-1 is closed, and closed is None"),
+        ("part", {"installed": None}, "part.installed may not be null"),
+        ("delivery", {"ticket_id": 77}, "delivery.ticket_id 77 is no ticket of a line before"),
+        ("delivery", {"output": "jira"}, "delivery (1, 'jira') is there twice"),
     ],
 )
 def test_a_wrong_row_is_named_with_its_line_and_nothing_is_kept(lines, empty, table, columns, said):
@@ -143,7 +169,7 @@ def test_a_wrong_row_is_named_with_its_line_and_nothing_is_kept(lines, empty, ta
         ("{}", "not an object with one key"),
         ('{"host": {}, "run": {}}', "not an object with one key"),
         ('{"host": []}', "host: not an object"),
-        ('{"host": {}}', "host: no column 'id'"),
+        ('{"host": {}}', "host: no column 'held'"),
         ('{"host": {"id": 1, "id": 2}}', "a key is there twice"),
         ('{"alembic_version": {"version_num": "0001"}}', "there is no table 'alembic_version'"),
         ("[" * 100_000, "recursion"),
@@ -167,7 +193,7 @@ def test_a_file_that_was_cut_off_or_joined_is_refused(lines, empty):
         (lines[1:], "line 1: the first line is not"),
         (
             ['{"firstlight_ledger": "0999"}', *lines[1:]],
-            "line 1: an export of revision '0999', this release reads 0002",
+            "line 1: an export of revision '0999', this release reads 0004",
         ),
     ):
         with pytest.raises(InputError, match=said):

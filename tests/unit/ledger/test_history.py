@@ -114,7 +114,7 @@ def test_changes_of_state_and_the_last_deed(ledger):
     through(ledger, "n1")
     ledger.deed("n1", "disk erased")
     ledger.deed("n1", "released")
-    ledger.end_stage("smoke", "n1", [MISSING])
+    ledger.set_state("n1", "quarantined", "smoke: gpu.missing")
     told = one(ledger)
     assert [change.after for change in told.changes][-2:] == ["ready", "quarantined"]
     assert told.changes[0] == Change(at(2), "planned", "discovered", "passed discover")

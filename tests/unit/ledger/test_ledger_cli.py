@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from firstlight.findings import Finding
-from firstlight.ledger import store
+from firstlight.ledger import parts, store
 from firstlight.ledger.cli import main
 from firstlight.ledger.store import Ledger, ledger_url
+from firstlight.ledger.tickets import change
+from firstlight.policy.settings import Policy
 from firstlight.sitefiles import PlannedHost
+from firstlight.tickets.now import hosts_now
+from firstlight.tickets.plan import plan
 
 ROOT = Path(__file__).parents[3]
 LOST = Finding("gpu_count", "fail", "gpu.lost", "GPU 0000:1b:00.0", "Xid 79", "power_cycle")
@@ -35,7 +40,12 @@ def file(tmp_path, monkeypatch):
         ledger.end_stage(stage, "n1", [WELL], seconds=2)
     ledger.end_stage("smoke", "n1", [COLD], seconds=2)
     ledger.end_stage("smoke", "n1", [LOST], seconds=2)
+    ledger.set_state("n1", "quarantined", "smoke: gpu.lost")
     ledger.deed("n1", "installed on nvme0")
+    monkeypatch.setattr(parts, "now", lambda: "2026-11-01T10:01:10.000+00:00")
+    parts.note_part(ledger, "n1", "gpu", "GPU 0000:1b:00.0", "132", "")
+    policy, at = Policy(ticket_min_action="power_cycle"), datetime(2026, 11, 1, 10, 1, 10, tzinfo=UTC)
+    change(ledger, lambda known: plan(policy, known, hosts_now(ledger, policy, at), at))
     return file
 
 
@@ -65,7 +75,7 @@ states
     2026-11-01 10:01:03 enlisted -> installed, by anna: passed install
     2026-11-01 10:01:04 installed -> configured, by anna: passed configure
     2026-11-01 10:01:05 configured -> ready, by anna: passed smoke
-    2026-11-01 10:01:07 ready -> quarantined, by anna: smoke: gpu.lost
+    2026-11-01 10:01:08 ready -> quarantined, by anna: smoke: gpu.lost
 
 stages
     2026-11-01 10:01:01 discover passed in 2.0 s (run 1, site.yml, anna)
@@ -82,8 +92,14 @@ findings that hold
 findings that went
     2026-11-01 10:01:06, cleared 2026-11-01 10:01:07 warn smoke heat.high GPU 3: 81 C (none)
 
+tickets
+    2026-11-01 10:01:10 TAG1-gpu-1 open: power_cycle gpu 0000:1b:00; 2026-11-01 10:01:10 opened: power_cycle
+
+parts replaced
+    2026-11-01 10:01:10 gpu GPU 0000:1b:00.0: 132 -> none (run 1, site.yml, anna)
+
 deeds
-    2026-11-01 10:01:08 installed on nvme0 (run 1, site.yml, anna)
+    2026-11-01 10:01:09 installed on nvme0 (run 1, site.yml, anna)
 """
 
 
@@ -95,11 +111,20 @@ def test_a_host_s_story(file, capsys, key):
 def test_a_story_as_json_has_everything(file, capsys):
     story = json.loads(told(capsys, "show", "n1", "--ledger", file, "--json"))
     assert (story["name"], story["service_tag"], story["state"]) == ("n1", "TAG1", "quarantined")
-    assert [len(story[key]) for key in ("changes", "stages", "findings", "deeds")] == [6, 7, 7, 1]
+    counts = [len(story[key]) for key in ("changes", "stages", "findings", "tickets", "parts", "deeds")]
+    assert counts == [6, 7, 7, 1, 1, 1]
+    assert (story["tickets"][0]["id"], story["parts"][0]["removed"], story["held"]) == ("TAG1-gpu-1", "132", None)
     lost = next(f for f in story["findings"] if f["symptom"] == "gpu.lost")
     assert lost["run"] == {"id": 1, "playbook": "site.yml", "operator": "anna"}
     assert lost["cleared"] is None
     assert story["changes"][-1]["who"] == "anna"
+
+
+def test_a_host_that_is_held_says_so(file, capsys):
+    Ledger(ledger_url(str(file))).hold("n1", "waits for its board")
+    assert told(capsys, "show", "n1", "--ledger", file).splitlines()[1] == (
+        "    held out of use by anna: waits for its board"
+    )
 
 
 def test_a_long_story_fits_on_a_screen_unless_all_is_asked_for(file, capsys):
@@ -133,7 +158,7 @@ def test_the_machine_that_lost_its_name_is_found_by_its_tag(file, capsys):
 def test_all_hosts(file, capsys):
     lines = told(capsys, "list", "--ledger", file).splitlines()
     assert [" ".join(line.split()) for line in lines] == [
-        "n1 TAG1 rack r1 unit 1 quarantined since 2026-11-01 10:01:07 against it: 1",
+        "n1 TAG1 rack r1 unit 1 quarantined since 2026-11-01 10:01:08 against it: 1",
         "n2 TAG2 rack r1 unit 2 planned",
     ]
     assert told(capsys, "list", "--ledger", file, "--state", "planned").split()[0] == "n2"
@@ -166,6 +191,8 @@ def test_what_is_wrong_is_one_line(file, capsys, tmp_path):
     bad.write_bytes(b"\xff\xfe\n")
     for words, said in (
         (["show", "n7", "--ledger", file], "knows no host with the name or service tag n7"),
+        (["show", "\udcff", "--ledger", file], "knows no host with the name or service tag ?"),
+        (["show", "n\0", "--ledger", file], "knows no host with the name or service tag n?"),
         (["show", "n1"], "name the site's --inventory, or a --ledger"),
         (["show", "n1", "--inventory", tmp_path / "gone"], "no such inventory"),
         (["show", "n1", "--inventory", tmp_path / "no"], "has no *.redfish_bmc.yml with ledger: in it"),
@@ -178,6 +205,7 @@ def test_what_is_wrong_is_one_line(file, capsys, tmp_path):
         ([], "the following arguments are required: COMMAND"),
     ):
         assert said in refused(capsys, *words)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad", "ledger.sqlite", "no"]  # no half ledger
 
 
 def test_the_script_reads_and_writes_pipes(file, tmp_path):

@@ -111,17 +111,6 @@ def test_only_those_checks_are_held_over(ledger):
     assert held(ledger) == {("gpu_count", ""), ("drive.slow", "nvme4")}
 
 
-def test_a_ready_host_on_which_a_held_finding_says_no_is_quarantined_by_name_of_it(ledger, tmp_path):
-    ledger.end_stage("smoke", "n1", [SLOW])
-    ledger.set_state("n1", "ready", "somebody said so")
-
-    ledger.end_stage("smoke", "n1", [OK], keep=["drive_read"])
-
-    assert ledger.states()["n1"] == "quarantined"
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
-        assert db.execute("SELECT why FROM state_change ORDER BY id DESC").fetchone() == ("smoke: drive.slow",)
-
-
 def test_what_is_held_is_forgotten_with_the_installation(ledger):
     ledger.end_stage("smoke", "n1", [SLOW])
 

@@ -279,3 +279,21 @@ def test_the_mark_does_not_show_the_password():
     assert HOST.bmc_password not in repr(HOST)
     # Without the key nobody can try passwords against it.
     assert description_with_mark(HOST, KEY) != description_with_mark(HOST, b"other")
+
+
+@pytest.mark.parametrize("changes", [{}, {"hostname": "fast-cat"}])
+def test_a_machine_that_people_marked_broken_is_a_finding_and_is_brought_up_to_date_all_the_same(changes):
+    well = one([in_maas(HOST, **changes)], HOST)
+    step = one([in_maas(HOST, status=8, error_description="GPU 3 fell\noff the bus", **changes)], HOST)
+    assert (step.action, step.writes, step.tags) == (well.action, well.writes, well.tags)
+    assert well.findings == []
+    (finding,) = step.findings
+    code, evidence = finding.symptom, finding.evidence
+    assert (code, finding.status) == ("maas.broken", "fail")
+    assert "GPU 3 fell off the bus" in evidence and "mark it fixed" in evidence
+
+
+def test_the_tag_of_a_state_is_not_enlist_s_to_touch():
+    """It changes with every stage, and a second enlist is to write nothing."""
+    step = one([in_maas(HOST, tag_names=["firstlight", *HOST.tags, "firstlight-state-enlisted"])], HOST)
+    assert (step.action, step.tags, step.untags) == ("nothing", [], [])

@@ -83,6 +83,12 @@ def test_a_locked_machine_is_left_alone_but_may_be_deployed():
     assert next_step(machine(m.DEPLOYED, locked=True), 1).kind == "done"
 
 
+def test_a_ready_machine_with_other_drives_is_commissioned_first():
+    assert next_step(machine(m.READY), 0).kind == "deploy"
+    assert next_step(machine(m.READY), 0, commission_first=True).kind == "commission"
+    assert next_step(machine(m.DEPLOYED), 0, commission_first=True).kind == "done"
+
+
 def events(*newest_first):
     return [{"type": t, "description": d, "level": lv} for t, d, lv in newest_first]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import random
 import resource
 import time
@@ -163,8 +164,8 @@ class World:
         return {"power_type": "redfish"}
 
 
-def run(world: World, options: InstallOptions, watch=lambda engine: None):
-    calls = Calls(world, options, lambda name: "#cloud-config\n", None, None, world)
+def run(world: World, options: InstallOptions, watch=lambda engine: None, has_power=True):
+    calls = Calls(world, options, lambda name: "#cloud-config\n", None, None, world if has_power else None)
 
     def pause(seconds: float) -> None:
         concurrent.futures.wait([job.call for job in engine.live if job.call])
@@ -287,3 +288,26 @@ def test_maas_is_not_asked_before_it_said():
     times = [now for name, now in asked if name == "n000"]
     assert len(times) == 2 and times[1] >= 25
     assert {r.status for r in results.values()} == {"deployed"}
+
+
+@pytest.mark.parametrize("status", [m.NEW, m.READY, m.COMMISSIONING, m.FAILED_DEPLOYMENT, m.RELEASING])
+def test_a_machine_with_other_drives_is_commissioned_once(status):
+    world = World([("good", 1, status)])
+    world.wanted = [dataclasses.replace(wanted, commission_first=True) for wanted in world.wanted]
+    assert [r.status for r in run(world, InstallOptions()).values()] == ["deployed"]
+    assert (world.writes["commission"], world.writes["deploy"]) == (int(status != m.COMMISSIONING), 1)
+
+
+def test_a_commissioning_that_was_aborted_does_not_count():
+    world = World([("good", 1, m.READY)])
+    world.wanted = [dataclasses.replace(wanted, commission_first=True) for wanted in world.wanted]
+    world.fates["n000"] = "silent"
+
+    def abort(name, comment):  # as MAAS does: back to what it was before
+        world._write(name, "abort").update(status=m.READY)
+        world.fates[name] = "good"
+
+    world.abort = abort
+    results = run(world, InstallOptions(), has_power=False)
+    assert [r.status for r in results.values()] == ["deployed"], results
+    assert (world.writes["abort"], world.writes["commission"], world.writes["deploy"]) == (1, 2, 1)

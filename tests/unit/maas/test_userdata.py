@@ -16,6 +16,7 @@ from firstlight.maas.userdata import UserData, as_json, per_host, user_data_sett
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0Yx9cGh5e1o1lVqPVo9C3qO0Vw8yq9JtV6l0Cz9sUe ops: the #1 key"
 PAIR = new_key_pair()
+ROOT = Path(__file__).parents[3]
 TEXT = st.text(alphabet=st.characters(exclude_categories=("Cs",)))
 
 
@@ -33,8 +34,8 @@ def config(settings: UserData) -> dict:
 
 def test_a_site_without_settings(site):
     found = config(user_data_settings(site.get))
-    [hold] = found.pop("runcmd")
-    [file] = found.pop("write_files")
+    [nouveau, hold] = found.pop("runcmd")
+    [file, blacklist] = found.pop("write_files")
     assert found == {
         "users": [
             {
@@ -58,6 +59,11 @@ def test_a_site_without_settings(site):
     }
     assert "apt-mark hold" in hold
     assert '"linux-"; "nvidia-"' in file["content"]
+    assert "modprobe --remove nouveau" in nouveau
+    # the very text of the role, which else would write it anew and build the initial file systems once more
+    role = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/configure.yml").read_text())[0]["ansible.builtin.copy"]
+    assert (blacklist["path"], blacklist["content"]) == (role["dest"], role["content"])
+    assert "permissions" not in blacklist and role["mode"] == "0644"  # which is cloud-init's default
 
 
 def test_a_site_with_everything(site):
@@ -99,8 +105,28 @@ def test_the_clock_is_set_by_the_script_before_anything_else(site):
     assert "nobody told the time" in done.stdout
 
 
+@pytest.mark.parametrize(("vendor", "loaded"), [("0x10de", True), ("0x10de", False), ("0x102b", True), (None, False)])
+def test_nouveau_is_taken_out_of_hosts_with_gpus_and_never_fails_the_boot(site, tmp_path, vendor, loaded):
+    [nouveau, _] = config(user_data_settings(site.get))["runcmd"]
+    for name in ("modprobe", "update-initramfs"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $@" >>"$(dirname "$0")/calls"\nexit 1\n')
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "module").mkdir()
+    if loaded:
+        (tmp_path / "module/nouveau").mkdir()
+    if vendor:
+        (tmp_path / "devices/0000:18:00.0").mkdir(parents=True)
+        (tmp_path / "devices/0000:18:00.0/vendor").write_text(f"{vendor}\n")
+    text = nouveau.replace("/sys/module", f"{tmp_path}/module").replace("/sys/bus/pci/devices", f"{tmp_path}/devices")
+    assert "/sys/" not in text
+    subprocess.run(["sh", "-c", text], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, timeout=20, check=True)
+    calls = (tmp_path / "calls").read_text().splitlines() if (tmp_path / "calls").exists() else []
+    taken_out = ["modprobe --remove nouveau"] if loaded else []
+    assert calls == ([*taken_out, "update-initramfs -u -k all"] if vendor == "0x10de" else [])
+
+
 def test_installed_kernels_are_held_and_nothing_else(site, tmp_path):
-    [hold] = config(user_data_settings(site.get))["runcmd"]
+    [_, hold] = config(user_data_settings(site.get))["runcmd"]
     listed = "installed linux-image-generic\ninstalled linux-libc-dev\nnot-installed linux-image-6.8.0-1\n"
     listed += "installed linux-headers-6.8.0-31-generic\ninstalled linux-base\ninstalled linux-generic-hwe-24.04\n"
     (tmp_path / "dpkg-query").write_text("#!/bin/sh\ncat <<'END'\n" + listed + "END\n")

@@ -283,3 +283,15 @@ def test_a_run_that_did_not_come_to_its_end_is_said(outcome, said):
     for end, there in ((outcome, True), ("done", False), (None, False)):
         page = html.page(overview(report.build("lab", [story()], 1, run={**run, "outcome": end}), []))
         assert (said in page) is there
+
+
+def test_open_tickets_are_told_at_their_host_and_in_all():
+    found = Finding("gpu_count", "fail", "gpu.missing", "Video.Slot.6-1", "7 of 8", "replace")
+    told = report.build("lab", [story("n1", [found]), story("n2", unit=5)], "50%")
+    assert "icket" not in html.page(overview(told, []))
+    told["hosts"][0]["tickets"] = [{"id": "T1-<b>gpu</b>-1", "action": "replace", "kind": "gpu"}]
+    told["tickets"] = {"open": 1, "by_action": {"replace": 1}}
+    text = html.page(overview(told, []))
+    assert Page(text).inside("div").count("T1-<b>gpu</b>-1: replace") == 1
+    assert "1 ticket open: 1 replace." in " ".join(text.split())
+    assert text.count("Ticket T1-&lt;b&gt;gpu&lt;/b&gt;-1: replace") == 1

@@ -22,7 +22,7 @@ def test_the_same_failure_on_many_hosts_stops_the_run_and_says_that_it_is_not_th
     found = {name: bad("clock.skew") for name in hosts(6)}
     stop = brake(Policy(), hosts(50), found)
     assert stop is not None
-    assert (stop.symptom, len(stop.hosts)) == ("clock.skew", 6)
+    assert (stop.cause, len(stop.hosts)) == ("clock", 6)
     assert stop.why == (
         "6 of 50 hosts have clock.skew, and brake_max_same_cause allows 5; "
         "it is probably not the hosts but what they share"
@@ -30,15 +30,40 @@ def test_the_same_failure_on_many_hosts_stops_the_run_and_says_that_it_is_not_th
 
 
 def test_a_tenth_that_is_broken_in_its_own_way_each_does_not_stop_it():
-    found = {name: bad(f"gpu.kind{n}") for n, name in enumerate(hosts(50))}
+    found = {name: bad(f"kind{n}.x") for n, name in enumerate(hosts(50))}
     assert brake(Policy(), hosts(500), found) is None
 
 
+def test_one_cause_told_as_several_symptoms_is_one():
+    told = ["gpu.lost", "gpu.missing", "xid.79", "nvlink.down"]
+    found = {name: bad(told[n % 4]) for n, name in enumerate(hosts(8))}
+    stop = brake(Policy(), hosts(40), found)
+    assert stop is not None and stop.cause == "gpu"
+    assert stop.why.startswith(
+        "8 of 40 hosts have a failure of gpu (gpu.lost, gpu.missing, nvlink.down, ...), and brake_max_same_cause allows"
+    )
+    # what cannot be looked at, too: it is about the same part
+    unseen = [Finding("c", "unknown", "gpu.timed_out", "", "", "retry")]
+    assert brake(Policy(), hosts(40), {**dict.fromkeys(hosts(3), unseen), "n005": bad("gpu.lost")}) is None
+    assert brake(Policy(), hosts(40), {**dict.fromkeys(hosts(4), unseen), "n005": bad("gpu.lost")}) is not None
+
+
+def test_a_failed_task_is_one_cause_only_where_it_is_the_same_task():
+    def failed(task):
+        return [Finding("configure", "fail", "configure.task_failed", "", f"{task}: it said: no", "retry")]
+
+    other = {name: failed(f"role_{n} : Do it") for n, name in enumerate(hosts(5))}
+    assert brake(Policy(), hosts(40), other) is None
+    stop = brake(Policy(), hosts(40), {name: failed("apt_cache : Install") for name in hosts(5)})
+    assert stop is not None
+    assert stop.why.startswith("5 of 40 hosts have configure.task_failed in apt_cache : Install, and brake_max_same")
+
+
 def test_more_than_a_quarter_stops_it_whatever_they_have():
-    found = {name: bad(f"gpu.kind{n % 9}") for n, name in enumerate(hosts(27))}
+    found = {name: bad(f"kind{n % 9}.x") for n, name in enumerate(hosts(27))}
     stop = brake(Policy(), hosts(100), found)
     assert stop is not None
-    assert (stop.symptom, len(stop.hosts)) == ("", 27)
+    assert (stop.cause, len(stop.hosts)) == ("", 27)
     assert "brake_max_quarantined allows 25" in stop.why
 
 

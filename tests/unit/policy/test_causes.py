@@ -59,6 +59,16 @@ def test_a_lost_gpu_is_one_cause_with_everything_that_follows_from_it():
     }
 
 
+def test_what_nvidia_smi_could_not_tell_goes_with_the_gpu_that_is_lost():
+    lost = found("gpu.lost", "GPU 0000:1b:00.0", "power_cycle")
+    untold = [found(f"{check}.failed", action="power_cycle", status="unknown") for check in ("gpu_memory", "nvlink")]
+    hangs = found("nvme_count.timed_out", action="retry", status="unknown")
+    groups = group([lost, *untold, hangs])
+    assert set(groups) == {Cause("gpu", "0000:1b:00"), Cause(UNSEEN)}
+    assert groups[Cause(UNSEEN)] == [hangs]
+    assert set(group(untold)) == {Cause(UNSEEN)}
+
+
 def test_links_without_a_dead_gpu_are_one_cause_of_their_own():
     links = [found("nvlink.inactive", f"GPU 0000:{n}:00.0", "reboot") for n in ("1b", "43", "52")]
     hot = found("gpu.ecc_errors", "GPU 0000:8a:00.0", "reboot")

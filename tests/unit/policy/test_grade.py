@@ -88,10 +88,30 @@ def test_the_reason_says_what_was_tried():
 
 def test_a_lemons_part_is_replaced_not_rebooted():
     lemon = Grade("lemon", "3 failures of gpu in 30 days", "gpu")
-    told = next_action(POLICY, GPU, "reboot", [], NOW, lemon)
+    before = [failure(25, 24), failure(22, 21, Cause("gpu", "0000:43:00"))]
+    told = next_action(POLICY, GPU, "reboot", before, NOW, lemon)
     assert (told.action, told.why) == ("replace", "a lemon: 3 failures of gpu in 30 days")
+    # which part it was that failed then is not known; or which fails now
+    assert next_action(POLICY, GPU, "reboot", [failure(25, 24, Cause("gpu"))], NOW, lemon).action == "replace"
+    assert next_action(POLICY, Cause("gpu"), "reboot", before, NOW, lemon).action == "replace"
+    # one of two parts, for the first time
+    assert next_action(POLICY, Cause("gpu", "0000:5d:00"), "reboot", before[:1] * 2, NOW, lemon).action == "reboot"
     assert next_action(POLICY, Cause("drive", "x"), "reboot", [], NOW, lemon).action == "reboot"
     assert next_action(POLICY, GPU, "escalate", [], NOW, lemon).action == "escalate"
+
+
+def test_different_parts_of_one_kind_point_to_what_they_share():
+    drives = [failure(20 - 2 * n, 19 - 2 * n, Cause("drive", f"nvme{n}")) for n in range(3)]
+    lemon = grade(POLICY, [*drives, failure(1, None, Cause("drive", "nvme3"))], None, NOW)
+    told = next_action(POLICY, Cause("drive", "nvme3"), "reboot", drives, NOW, lemon)
+    assert told.action == "escalate"
+    assert told.why.startswith("a lemon: 4 failures of drive in 30 days, of 4 parts; look at the backplane, cable or ")
+    assert next_action(POLICY, Cause("drive", "nvme3"), "replace", drives, NOW, lemon).action == "replace"
+    # the one that failed before is worn out
+    assert next_action(POLICY, Cause("drive", "nvme0"), "reboot", drives, NOW, lemon).action == "replace"
+    # those of long ago do not count
+    long_ago = [failure(40, 39, Cause("drive", "nvme8")), failure(35, 34, Cause("drive", "nvme9"))]
+    assert next_action(POLICY, Cause("drive", "nvme3"), "reboot", [*long_ago, drives[2]], NOW, lemon).action == "reboot"
 
 
 CAUSES = st.sampled_from([Cause(kind, part) for kind in (*HARDWARE, "docker", UNSEEN) for part in ("", "a", "b")])

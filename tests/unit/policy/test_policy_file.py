@@ -14,7 +14,8 @@ from firstlight.errors import InputError
 from firstlight.findings import Finding
 from firstlight.policy import required_ready
 from firstlight.policy.ready import at_least, at_most
-from firstlight.policy.settings import POLICY_SCHEMA, Policy, load_policy, spares_of
+from firstlight.policy.settings import POLICY_SCHEMA, Policy, load_policy
+from firstlight.tickets.settings import TicketSettings, load_tickets
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -46,6 +47,7 @@ def test_every_key_is_in_the_schema_and_in_the_docs_with_its_default():
         ("---\nlemon_day: 3\n", r"policy\.yml:2: unknown key 'lemon_day'; known are .*lemon_days"),
         ("---\nlemon_days: 3\nspares: 101%\n", r"policy\.yml:3: spares is '101%'; write a count"),
         ("spares: -1\n", r"policy\.yml:1: spares: -1 is not right; write a count like 40 or a share"),
+        ('fleet_min_ready: "15%\\n"\n', r"policy\.yml:1: fleet_min_ready: '15%\\n' is not right"),
         ("spares: 1.5\n", r"policy\.yml:1: spares: 1\.5 is not right"),
         ("lemon_failures: 1\n", r"policy\.yml:1: lemon_failures: 1 is not right; a whole number from 2 to 100"),
         ("golden_days: true\n", r"golden_days: True is not right"),
@@ -53,7 +55,6 @@ def test_every_key_is_in_the_schema_and_in_the_docs_with_its_default():
         ("quarantine_never: [a.b, '*']\n", r"quarantine_never\[1\]: '\*' is not right; a symptom like"),
         ("quarantine_never: [a.b]\nquarantine_warnings: [a.b]\n", r"policy\.yml:2: a\.b is also in quarantine_never"),
         ("- 1\n", r"must be keys with values"),
-        ("", r"policy\.yml: is empty"),
         ("spares: [\n", r"policy\.yml:2: not valid YAML"),
     ],
 )
@@ -97,4 +98,10 @@ def test_what_quarantines(tmp_path):
 def test_amounts_are_rounded_to_the_side_that_is_safe():
     assert (at_least("k", "15%", 511), at_most("k", "15%", 511)) == (77, 76)
     assert (at_least("k", 600, 511), at_most("k", "7", 511)) == (511, 7)
-    assert (required_ready("90%", 10), spares_of(Policy(), 511), spares_of(Policy(spares=0), 511)) == (9, 77, 0)
+    assert (required_ready("90%", 10), at_least("spares", Policy().spares, 511)) == (9, 77)
+
+
+def test_a_file_of_comments_alone_is_the_defaults(tmp_path):
+    for name, load, want in (("policy.yml", load_policy, Policy()), ("tickets.yml", load_tickets, TicketSettings())):
+        (tmp_path / name).write_text("---\n# spares: 10%\n")
+        assert load(tmp_path / name) == want

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,16 @@ import yaml
 
 from firstlight.checks import clock, gpu, gpu_memory, kernel_log, nvlink, pcie
 from firstlight.checks.capture import Command, Output, run_command
-from firstlight.findings import Finding
+from firstlight.checks.engine import Result
+from firstlight.checks.places import SYSFS, Placing
+from firstlight.findings import Finding, verdict
+from firstlight.health.bmcslots import gpu_slots, placed
+from firstlight.policy.causes import group
 from firstlight.profile import Profile
+from firstlight.tickets.model import OPEN, Place, Ticket
+from firstlight.tickets.words import part_named
 from simulators.bmc.faults import FAULTS, parameters
+from simulators.bmc.hardware import Hardware
 from simulators.host.containers import hardware_facts
 
 HOST = Path(__file__).resolve().parents[3] / "simulators" / "host"
@@ -84,6 +92,28 @@ def test_a_sound_host_has_nothing_against_it(host: Host, check: str) -> None:
     assert [finding.status for finding in host.judge(check)] == ["ok"]
 
 
+@pytest.mark.parametrize("again", [0, 1])
+def test_a_ticket_says_in_which_slot_the_gpu_is(host: Host, again: int) -> None:
+    """Also after it was replaced: host and BMC then tell another serial number, the same as each other."""
+    hardware = Hardware(7, "FLB0007", {"gpu3": again})
+    (host.folder / "hardware.json").write_text(json.dumps(hardware_facts(7, "FLB0007", {"gpu3": again})))
+    host.give("gpu_ecc", gpu=3, errors=4)
+    placing = Placing(
+        lambda sources, limit: {
+            source: host.run(*source.argv) if isinstance(source, Command) and source != SYSFS else Output("{}")
+            for source in sources
+        }
+    )
+    placing([gpu.QUERY], 20.0)
+    findings = host.judge("gpu_memory")
+    found = placing.told(Result(findings, verdict(findings))).findings
+    record = {"hardware": {"gpus": [{"id": part.fqdd, "serial": part.serial} for part in hardware.gpus]}}
+    found = placed(found, gpu_slots(placing.serials, record, None))
+    ((cause, of_cause),) = group(found).items()
+    made = Ticket("t-gpu-1", "h", "FLB0007", Place(), cause, OPEN, "replace", tuple(of_cause), ("smoke",), "", "")
+    assert part_named(made) == "GPU 0000:5d:00.0 in PCIe Slot 24, Video.Slot.24-1"
+
+
 @pytest.mark.parametrize(
     ("fault", "given", "check", "symptom", "locator"),
     [
@@ -145,7 +175,8 @@ def test_a_lost_gpu_fails_every_use_of_nvidia_smi(host: Host) -> None:
 def test_the_clock_is_as_far_off_as_the_fault_says(host: Host, seconds: int, symptom: str) -> None:
     host.give("host_clock_off", seconds=seconds)
     told = host.run("chronyc", "-c", "-n", "tracking")
-    captured = {"tracking": told, "sources": Output(), "names": Output(), "status": Output()}
+    followed = Output("^,*,10.0.0.1,3,6,377,22,0.0,0.0,0.0\n")
+    captured = {"tracking": told, "sources": followed, "names": Output(), "status": Output()}
     assert [f.symptom for f in clock.judge(captured, PROFILE, {})] == [symptom]
 
 
@@ -157,6 +188,22 @@ def test_a_tool_that_hangs_gives_no_answer_and_the_others_do(host: Host, tool: s
     assert not ended.value.stdout
     other = "ibstat" if tool != "ibstat" else "dmesg"
     assert host.run(other).text
+
+
+def test_without_its_mirror_apt_fetches_nothing_until_the_fault_is_off(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.syspath_prepend(str(SHIMS))
+    shim = runpy.run_path(str(SHIMS / "simulated-faults"))
+    lose_mirror, conf = shim["lose_mirror"], tmp_path / "zz-mirror"
+    monkeypatch.setitem(lose_mirror.__globals__, "APT", str(conf))
+    monkeypatch.setitem(lose_mirror.__globals__, "ARCHIVES", str(tmp_path / "archives"))
+    lose_mirror(True)
+    told = subprocess.run(
+        ["apt-config", "-c", str(conf), "dump", "Acquire::http::Proxy"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == 'Acquire::http::Proxy "http://127.0.0.1:9";\n'
+    assert (tmp_path / "archives" / "partial").is_dir()
+    lose_mirror(False)
+    assert not conf.exists()
 
 
 def test_every_fault_that_a_shim_asks_for_exists() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from firstlight.checks.places import parse_smbios
 from simulators.bmc.hardware import Hardware
 from simulators.host.containers import hardware_facts
 
@@ -130,6 +131,18 @@ def test_what_the_shim_does_not_know_is_refused(folder: Path, words: list[str]) 
 
 def test_without_gpus_it_says_so(tmp_path: Path) -> None:
     assert run(tmp_path, "nvidia-smi", status=6) == "No devices were found\n"
+
+
+def test_dmidecode_has_each_gpu_that_is_built_in_in_the_bmc_s_slot(folder: Path) -> None:
+    def slots() -> dict[str, str]:
+        return parse_smbios(run(folder, "dmidecode", "-t", "slot"))
+
+    buses = {row[0].lower()[4:-2]: row[1] for row in query(folder, "pci.bus_id,serial")}
+    by_serial = {gpu.serial: int(gpu.fqdd.split(".")[2].partition("-")[0]) for gpu in HARDWARE.gpus}
+    assert slots() == {bus: f"PCIe Slot {by_serial[serial]}" for bus, serial in buses.items()}
+    give(folder, gpu_missing={"gpu": 3})
+    assert len(slots()) == 7
+    run(folder, "dmidecode", status=2)
 
 
 def test_ibstat_has_eight_active_ports_with_distinct_guids(folder: Path) -> None:

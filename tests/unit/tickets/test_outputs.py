@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import email
 import email.policy
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import trustme
@@ -15,8 +15,13 @@ from test_text import REAL, ROOT, ticket
 from ticket_receivers import MailReceiver, Receiver, closed_port
 
 from firstlight.errors import FirstlightError, InputError
+from firstlight.ledger.store import Ledger, ledger_url
+from firstlight.ledger.tickets import delivered, note_delivery, save
+from firstlight.sitefiles import PlannedHost
+from firstlight.tickets.model import CLOSED
 from firstlight.tickets.outbox import Outbox
-from firstlight.tickets.outputs import Folder, Mail, OutputError, Webhook, file_name
+from firstlight.tickets.outputs import Folder, Mail, OutputError, Refused, Webhook, file_name
+from firstlight.tickets.plan import Plan
 from firstlight.tickets.text import Texts
 
 BODY = '{"title": {{ title | tojson }}, "id": {{ ticket.id | tojson }}, "text": {{ text | tojson }}}'
@@ -121,7 +126,7 @@ def test_what_was_opened_and_not_noted_is_found_again(receiver, hook):
 
 def test_nothing_is_opened_while_the_search_fails(receiver, hook):
     receiver.answers["GET", "/search"] = 503, "later"
-    with pytest.raises(OutputError, match=r"GET https://127.*/search: 503 later"):
+    with pytest.raises(OutputError, match=r"^GET https://127\.0\.0\.1:\d+: 503 later"):
         hook(**tracked(receiver)).send(ONE, "")
     assert [r[0] for r in receiver.requests] == ["GET"]
 
@@ -129,7 +134,7 @@ def test_nothing_is_opened_while_the_search_fails(receiver, hook):
 @pytest.mark.parametrize(("status", "said"), [(401, "no"), (500, "<h1>\x1b[31m"), (302, "")])
 def test_an_answer_that_is_no_yes_is_an_error_of_one_line(receiver, hook, status, said):
     receiver.answers["POST", "/new"] = status, said
-    with pytest.raises(OutputError, match=f"/new: {status}") as error:
+    with pytest.raises(OutputError, match=rf"^POST https://127\.0\.0\.1:\d+: {status}") as error:
         hook().send(ONE, "")
     assert str(error.value).isprintable()
     assert "secret-1" not in str(error.value)
@@ -147,8 +152,84 @@ def test_a_receiver_that_hangs_or_is_not_there_or_is_not_known_fails_in_time(rec
         hook(seconds=0.5).send(ONE, "")
 
 
+SECRET = "T0/B0/S3CRET-of-a-hook"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (404, "The requested URL /hooks/T0/B0/S3CRET-of-a-hook?sig=S3CRET-query was not found"),
+        (400, "no /hooks/T0%2FB0, S3CRET-of-a-hook, sig S3CRET-query; Bearer secret-1"),
+        (302, ""),
+        None,
+    ],
+)
+def test_of_a_url_only_scheme_and_host_are_told(receiver, hook, answer):
+    receiver.answers["POST", f"/hooks/{SECRET}"] = answer
+    url = f"{receiver.url if answer else f'https://127.0.0.1:{closed_port()}'}/hooks/{SECRET}?sig=S3CRET-query"
+    with pytest.raises(
+        OutputError, match=r"^POST https://127\.0\.0\.1:\d+: (\d+|ConnectionError: Connection refused)"
+    ) as e:
+        hook(url=url).send(ONE, "")
+    assert "S3CRET" not in f"{e.value}{hook(url=url)!r}"
+    assert "secret-1" not in str(e.value)
+
+
+def test_no_secret_of_a_header_or_url_that_cannot_be_sent_is_shown(receiver, hook):
+    for wrong in ({"token": "S3CRET\n"}, {"token": "S3CRET\u20ac"}, {"headers": {"X-A": "S3CRET\r\n"}}):
+        with pytest.raises(OutputError) as e:
+            hook(**wrong).send(ONE, "")
+        assert "S3CRET" not in str(e.value)
+        assert "20ac" not in str(e.value)
+    assert receiver.requests == []
+    for url in (
+        "https://u:S3CRET@x/",
+        "https://[::1/S3CRET",
+        "https://x:99999/S3CRET",
+        "https://a..b/S3CRET",
+        "S3CRET",
+    ):
+        with pytest.raises(InputError) as e:
+            hook(url=url)
+        assert "S3CRET" not in str(e.value)
+
+
+def test_an_answer_that_is_no_sensible_json_is_a_yes_without_a_reference(receiver, hook):
+    receiver.answers["POST", "/new"] = 201, "[" * 100000
+    assert hook(reference="key").send(ONE, "") == ""
+
+
+def test_what_a_mail_server_says_to_a_login_is_not_shown(mailbox, mail):
+    mailbox.refuses_login = True
+    with pytest.raises(OutputError) as e:
+        mail(username="u", password="S3CRET").send(ONE, "")
+    assert "SMTPAuthenticationError 535" in str(e.value)
+    assert base64.b64encode(b"\0u\0S3CRET").decode() not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"ca_file": "/none.pem"}, "ca_file /none.pem: No such file or directory"),
+        ({"ca_file": __file__}, "holds no certificate in PEM"),
+        ({"sender": "a@b\nc"}, "ValueError"),
+        ({"recipients": ("a@b\nBcc: c@d",)}, "ValueError"),
+        ({"host": "a..b"}, "a..b:"),
+    ],
+)
+def test_a_mail_that_cannot_be_made_is_one_line(mail, wrong, said):
+    with pytest.raises(OutputError) as e:
+        mail(**wrong).send(ONE, "")
+    assert said in str(e.value)
+    assert "\n" not in str(e.value)
+
+
+def test_a_sender_with_a_name_makes_a_message_id_that_is_one(mail):
+    assert mail(sender="Firstlight <fl@a.example>").message(ONE)["Message-ID"] == "<FLB0003-gpu-1-1@a.example>"
+
+
 def test_what_is_wrong_with_a_webhook_is_said(hook, texts, tmp_path):
-    with pytest.raises(InputError, match=r"http://jira.example/x must begin with https://"):
+    with pytest.raises(InputError, match=r"http://jira.example must begin with https://"):
         hook(url="http://jira.example/x")
     (tmp_path / "templates" / "bad.j2").write_text("{{ title }}")
     with pytest.raises(InputError, match=r"bad\.j2: does not make JSON"):
@@ -196,51 +277,101 @@ def test_mail_that_is_refused_says_by_whom(mailbox, mail):
         mail(port=closed_port()).send(ONE, "")
 
 
-def test_what_was_delivered_is_not_told_again_and_a_change_is(tmp_path, receiver, hook):
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(ledger_url("ledger.sqlite", tmp_path))
+    made.plan("lab", [PlannedHost("r1-n03", "r1", 16, "10.0.0.3", "xe9680", service_tag="FLB0003")])
+    save(made, Plan(opened=[ONE, TWO]))
+    return made
+
+
+def test_what_was_delivered_is_not_told_again_and_a_change_is(ledger, receiver, hook):
     for _ in range(2):
-        assert Outbox(tmp_path / "notes.json").deliver([ONE, TWO], [hook()]) == []
+        assert Outbox(ledger).deliver([ONE, TWO], [hook()]) == []
     assert len(receiver.requests) == 2
     changed = ONE.changed("2026-12-01T00:00:00+00:00", "gone")
-    Outbox(tmp_path / "notes.json").deliver([changed, TWO], [hook()])
+    Outbox(ledger).deliver([changed, TWO], [hook()])
     assert [r[3]["id"] for r in receiver.requests[2:]] == [ONE.id]
 
 
-def test_a_failing_output_holds_up_no_other_and_gets_everything_later(tmp_path, receiver, hook):
+def test_a_failing_output_holds_up_no_other_and_gets_everything_later(ledger, tmp_path, receiver, hook):
     receiver.answers["POST", "/new"] = 503, "down"
     outputs = [hook(), Folder(tmp_path / "out", Texts())]
-    (line,) = Outbox(tmp_path / "notes.json").deliver([ONE, TWO], outputs)
+    (line,) = Outbox(ledger).deliver([ONE, TWO], outputs)
     assert line.startswith("webhook: 2 tickets wait, from FLB0003-drive-1 on: POST https://")
     assert len(receiver.requests) == 1  # it is not asked for each
     assert len(list((tmp_path / "out").iterdir())) == 2
     del receiver.answers["POST", "/new"]
-    assert Outbox(tmp_path / "notes.json").deliver([ONE, TWO], outputs) == []
+    assert Outbox(ledger).deliver([ONE, TWO], outputs) == []
     assert {r[3]["id"] for r in receiver.requests[1:]} == {ONE.id, TWO.id}
 
 
-def test_a_crash_between_sending_and_noting_opens_no_second_ticket(tmp_path, receiver, hook):
+def test_a_ticket_that_is_not_taken_holds_up_no_other(ledger, receiver, hook):
+    class Picky:
+        name = "picky"
+        told = ()
+
+        def send(self, ticket, reference):
+            if ticket.id == TWO.id:
+                raise Refused("POST https://x: 400 no such label")
+            self.told = (*self.told, ticket.id)
+            return ""
+
+    picky = Picky()
+    (line,) = Outbox(ledger).deliver([ONE, TWO], [picky])
+    assert line == f"picky: 1 tickets wait; it does not take {TWO.id}: POST https://x: 400 no such label"
+    assert picky.told == (ONE.id,)
+    receiver.answers["POST", "/new"] = 422, "no such label"
+    assert "2 tickets wait; it does not take FLB0003-drive-1" in Outbox(ledger).deliver([ONE, TWO], [hook()])[0]
+    assert len(receiver.requests) == 2
+
+
+@pytest.mark.parametrize("error", [KeyError("S3CRET"), RecursionError("S3CRET"), MemoryError(), UnicodeError("S3CRET")])
+def test_whatever_an_output_raises_holds_up_no_other_and_is_told_later(ledger, tmp_path, error):
+    class Broken:
+        name = "broken"
+
+        def send(self, ticket, reference):
+            raise error
+
+    outputs = [Broken(), Folder(tmp_path / "out", Texts())]
+    (line,) = Outbox(ledger).deliver([ONE, TWO], outputs)
+    assert line.startswith(f"broken: 2 tickets wait, from {TWO.id} on: {type(error).__name__}")
+    assert "S3CRET" not in line
+    assert len(list((tmp_path / "out").iterdir())) == 2
+    assert Outbox(ledger).waiting("broken", [ONE, TWO]) == [TWO, ONE]
+
+
+def test_a_slow_output_is_left_alone_in_time(ledger, tmp_path):
+    (line,) = Outbox(ledger).deliver([ONE, TWO], [Folder(tmp_path / "out", Texts())], seconds=-1)
+    assert line == "folder: 2 tickets wait, from FLB0003-drive-1 on: it is too slow"
+
+
+def test_an_output_that_is_new_is_not_told_what_was_closed_long_ago(ledger):
+    old = replace(ONE, state=CLOSED, updated="2020-01-01T00:00:00+00:00")
+    assert Outbox(ledger).waiting("new", [old, TWO]) == [TWO]
+    note_delivery(ledger, "new", ONE, "")
+    assert Outbox(ledger).waiting("new", [replace(old, version=2)])
+
+
+def test_a_crash_between_sending_and_noting_opens_no_second_ticket(ledger, receiver, hook):
     receiver.answers["POST", "/new"] = 201, '{"key": "OPS-7"}'
     receiver.answers["GET", "/search"] = 200, '{"issues": []}'
     output = hook(**tracked(receiver))
     output.send(ONE, "")  # and then the power went
     receiver.answers["GET", "/search"] = 200, '{"issues": [{"key": "OPS-7"}]}'
-    assert Outbox(tmp_path / "notes.json").deliver([ONE], [output]) == []
+    assert Outbox(ledger).deliver([ONE], [output]) == []
     assert [r[0] for r in receiver.requests].count("POST") == 1
-    assert json.loads((tmp_path / "notes.json").read_text())["webhook"][ONE.id] == {"version": 1, "reference": "OPS-7"}
+    assert delivered(ledger, "webhook") == {ONE.id: (1, "OPS-7")}
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"a": {"b": {"version": "1"}}}', "{", "\x00"])
-def test_notes_that_cannot_be_read_are_said_and_not_taken_for_none(tmp_path, text):
-    (tmp_path / "notes.json").write_text(text)
-    with pytest.raises(FirstlightError, match="move it away") as error:
-        Outbox(tmp_path / "notes.json")
-    assert "\n" not in str(error.value)
-
-
-def test_notes_that_cannot_be_written_stop_before_anything_is_told_twice(tmp_path, receiver, hook):
-    (tmp_path / "file").write_text("")
-    outbox = Outbox(Path(tmp_path / "file" / "notes.json"))
-    with pytest.raises(FirstlightError, match="cannot be noted"):
-        outbox.deliver([ONE, TWO], [hook()])
+def test_notes_that_cannot_be_written_stop_before_anything_is_told_twice(ledger, receiver, hook):
+    with ledger._engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE TRIGGER full BEFORE INSERT ON delivery BEGIN SELECT RAISE(FAIL, 'full'); END"
+        )
+    with pytest.raises(FirstlightError, match="full"):
+        Outbox(ledger).deliver([ONE, TWO], [hook()])
     assert len(receiver.requests) == 1
 
 

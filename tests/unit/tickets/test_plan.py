@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from firstlight.findings import ACTIONS, Finding
 from firstlight.policy.settings import Policy
 from firstlight.tickets.model import CLOSED, OPEN, Place, Ticket
-from firstlight.tickets.plan import Held, HostNow, plan
+from firstlight.tickets.plan import FINDINGS_MAX, SAID_MAX, Held, HostNow, plan
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 POLICY = Policy()
@@ -91,6 +91,28 @@ def test_it_is_not_closed_where_nobody_looked():
     # another fault of that stage hides nothing: every check runs
     other = plan(POLICY, tickets.values(), [host(held("psu.failed", "PSU.Slot.2", "replace"))], NOW)
     assert [t.id for t in other.closed] == ["FLB0001-drive-1"]
+
+
+def test_a_host_that_the_brake_kept_gets_no_new_ticket_and_keeps_those_it_has():
+    assert plan(POLICY, [], [host(LOST)], NOW, stopped={"r1-n01"}).all() == []
+    tickets = after([], [host(LOST, discover="failed")])
+    raised = held("gpu.missing", "Video.Slot.26-1", "replace", stage="discover")
+    assert len(plan(POLICY, tickets.values(), [host(raised)], NOW, stopped={"r1-n01"}).updated) == 1
+    assert len(plan(POLICY, tickets.values(), [host(discover="passed")], NOW, stopped={"r1-n01"}).closed) == 1
+
+
+def test_a_cause_that_hundreds_tell_of_stays_a_ticket_that_can_be_kept():
+    many = [held("psu.failed", f"PSU {n}, {'x' * 100}", "replace", stage="discover") for n in range(300)]
+    same = [Held(f.check, f.status, "fan.failed", "", f"{n}", "replace", "discover") for n, f in enumerate(many)]
+    tickets = after([], [host(*same)])
+    for days in range(300):
+        moved = [Held(f.check, f.status, f"fan.x{(n + days) % 300}", "", "", "replace", "discover") for n, f in
+                 enumerate(many)]  # fmt: skip
+        tickets = after(tickets.values(), [host(*moved)])
+    (one,) = tickets.values()
+    assert len(one.findings) == FINDINGS_MAX
+    assert max(len(update.what) for update in one.history) <= SAID_MAX
+    assert plan(POLICY, [one], [host(*moved)], NOW).all() == []
 
 
 def test_the_service_tag_that_is_told_later_does_not_open_a_second_one():

@@ -17,7 +17,7 @@ from firstlight.policy.causes import group
 from firstlight.tickets.model import OPEN, Place, Ticket, Update
 from firstlight.tickets.neutral import in_command, neutral
 from firstlight.tickets.text import Texts
-from firstlight.tickets.words import _REPLACE, _RESEAT, NOUNS, steps
+from firstlight.tickets.words import _REPLACE, _RESEAT, NOUNS, part_named, steps
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = Path(__file__).with_name("golden")
@@ -42,6 +42,10 @@ REAL = {
         Finding("disk_read", "fail", "disk.read_error", "nvme3n1, serial S4EVNX0", "[Errno 5] at 4096", "replace")
     ],
     "cable": [Finding("hca_state", "fail", "hca.no_link", "HCA mlx5_3 port 1", "Down, Polling", "reseat")],
+    "cable_replace": [Finding("hca_state", "fail", "hca.no_link", "HCA mlx5_3 port 1", "Down, Polling", "replace")],
+    "cable_escalate": [Finding("hca_state", "fail", "hca.no_link", "HCA mlx5_3 port 1", "Down", "escalate")],
+    "ethernet": [Finding("link", "fail", "nic.no_link", "NIC.Slot.3-1-1", "link down, others have link", "replace")],
+    "module": [Finding("hca_module", "fail", "hca.module_hot", "HCA mlx5_3, MMA1Z00 MT1", "78 °C", "escalate")],
     "bmc": [Finding("bmc", "fail", "bmc.auth_failed", "BMC 10.1.1.3", "401 AccessDenied", "escalate")],
     "docker": [Finding("docker", "fail", "docker.not_running", "docker.service", "failed", "escalate")],
 }
@@ -50,6 +54,70 @@ REAL = {
 @pytest.mark.parametrize("name", REAL)
 def test_real_findings_read_as_they_should(name):
     assert Texts().markdown(ticket(*REAL[name])) == (GOLDEN / f"{name}.md").read_text()
+
+
+PLACED = [
+    # what the checks of the host tell, what the part is called
+    (("pcie_link", "pcie.slow", "GPU 0000:1b:00.0", "x8; sits in PCIe Slot 33, Video.Slot.25-1"),
+     "GPU 0000:1b:00.0 in PCIe Slot 33, Video.Slot.25-1"),
+    (("hca_state", "hca.no_link", "HCA mlx5_3 port 1", "Down; sits in PCIe Slot 31"),
+     "transceiver or cable of HCA mlx5_3 port 1 in PCIe Slot 31"),
+    (("nvlink", "nvlink.inactive", "GPU 0000:43:00.0 link 3", "17 of 18 links; sits in Video.Slot.25-1"),
+     "the GPU (GPU 0000:43:00.0 link 3 in Video.Slot.25-1)"),
+    (("gpus", "gpu.failed", "Video.Slot.25-1", "Critical; sits in Video.Slot.25-1"), "GPU Video.Slot.25-1"),
+    (("pcie_link", "pcie.slow", "GPU 0000:1b:00.0", "x8 sits in a <b>; sits in *x*"), "GPU 0000:1b:00.0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("told", "named"), PLACED)
+def test_a_part_is_called_by_where_it_sits(told, named):
+    check, symptom, locator, evidence = told
+    made = ticket(Finding(check, "fail", symptom, locator, evidence, "reseat"))
+    assert part_named(made) == named
+    assert f"reseat {named}" in Texts().title(made)
+    assert made.cause.part in (locator.lower(), "0000:1b:00", "mlx5_3", "links", "video.slot.25")
+    if made.cause.part != "links":
+        assert neutral(named.removeprefix("transceiver or cable of ")) in " ".join(steps(made))
+
+
+LINKS = ["hca.no_link", "hca.slow", "hca.errors", "hca.link_flaps", "nic.no_link", "install.no_link"]
+
+
+@pytest.mark.parametrize("symptom", [*LINKS, "hca.module_hot"])
+@pytest.mark.parametrize("action", ["reseat", "replace", "escalate"])
+def test_of_a_link_the_adapter_comes_last(symptom, action):
+    made = ticket(Finding("c", "fail", symptom, "HCA mlx5_3 port 1", "Down", action))
+    text = " ".join(steps(made))
+    order = [text.find(word) for word in ("transceiver", "of the switch", "replace the adapter") if word in text]
+    assert order == sorted(order)
+    assert order[0] < text.find("cable") if symptom in LINKS and action == "replace" else order[0] >= 0
+    assert "transceiver" in Texts().title(made)
+    assert not re.match(r"(Shut|Replace InfiniBand)", text)
+    if action == "replace" and symptom in LINKS:
+        assert text.startswith("Replace the transceiver of HCA")
+
+
+@pytest.mark.parametrize("action", ["reseat", "replace"])
+def test_an_adapter_that_is_gone_is_no_matter_of_its_cable(action):
+    gone = Finding("hca_count", "fail", "hca.missing", "HCA mlx5_3", "7 of 8", action)
+    down = Finding("hca_state", "fail", "hca.no_link", "HCA mlx5_3 port 1", "Down", "reseat")
+    made = ticket(gone, down)
+    assert part_named(made).startswith("InfiniBand adapter")
+    assert "transceiver" not in " ".join(steps(made)) or action == "replace"
+
+
+def test_heat_elsewhere_is_a_matter_of_the_air():
+    hot = Finding("hca_module", "fail", "hca.module_hot", "HCA mlx5_3, MMA1Z00 MT1", "78 °C", "escalate")
+    made = ticket(hot, Finding("gpu_heat", "fail", "gpu.hot", "GPU 0000:1b:00.0", "92 °C", "escalate"))
+    assert steps(made) == [
+        "Feel the air at front and back of r1-n03, close gaps with blind covers, compare its neighbours."
+    ]
+
+
+def test_any_finding_of_the_part_may_tell_where_it_sits():
+    lost = Finding("gpu_count", "fail", "gpu.lost", "GPU 0000:1b:00.0", "GPU is lost", "power_cycle")
+    slow = Finding("pcie_link", "fail", "pcie.no_answer", "GPU 0000:1b:00.0", "?; sits in PCIe Slot 33", "reseat")
+    assert part_named(ticket(lost, slow)) == "GPU 0000:1b:00.0 in PCIe Slot 33"
 
 
 def rows():
@@ -154,11 +222,14 @@ def test_a_site_replaces_a_part_or_the_whole(tmp_path):
     ("template", "said"),
     [
         ("a\n{% if %}", r"ticket\.md\.j2:2: Expected an expression"),
-        ("{{ tickt }}", r"ticket\.md\.j2: 'tickt' is undefined"),
-        ("{{ ticket.__class__.__mro__ }}", r"ticket\.md\.j2: access to attribute '__class__'"),
-        ("{{ 1 / 0 }}", r"ticket\.md\.j2: ZeroDivisionError in it"),
+        ("{{ tickt }}", r"ticket\.md\.j2:1: 'tickt' is undefined"),
+        ("{{ ticket.__class__.__mro__ }}", r"ticket\.md\.j2:1: access to attribute '__class__'"),
+        ("{{ 1 / 0 }}", r"ticket\.md\.j2:1: ZeroDivisionError in it"),
         ("{% for _ in range(9999) %}0123456789{% endfor %}", r"99990 characters .* 65536 are the most"),
         ('{% include "none.j2" %}', "no ticket template none.j2"),
+        ('{% extends "ticket.md.j2" %}', "RecursionError|calls itself without end"),
+        ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", r"ticket\.md\.j2:1: it calls itself without end"),
+        ('{{ "\\ud800" }}', r"ticket\.md\.j2: makes half a surrogate pair"),
     ],
 )
 def test_a_wrong_template_is_one_line(tmp_path, template, said):

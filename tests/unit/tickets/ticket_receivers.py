@@ -28,7 +28,7 @@ class Receiver:
                 receiver.requests.append((self.command, self.path, dict(self.headers), json.loads(body or "null")))
                 if receiver.hangs:
                     receiver.hang.wait(30)
-                status, said = receiver.answers.get((self.command, self.path.partition("?")[0]), (201, "{}"))
+                status, said = receiver.answers.get((self.command, self.path.partition("?")[0])) or (201, "{}")
                 self.send_response(status)
                 if 300 <= status < 400:
                     self.send_header("Location", "/elsewhere")
@@ -52,10 +52,14 @@ class Receiver:
 
 
 class MailReceiver:
-    """messages: (recipients, text). certificate None: no STARTTLS. refuses: recipients that are not taken."""
+    """messages: (recipients, text). certificate None: no STARTTLS. refuses: recipients that are not taken.
+
+    refuses_login: and repeats what it was told.
+    """
 
     def __init__(self, certificate):
         self.messages, self.logins, self.refuses, self.fails_after_data = [], [], set(), False
+        self.refuses_login = False
         receiver = self
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if certificate else None
         if certificate:
@@ -84,7 +88,7 @@ class MailReceiver:
                         lines, secure = self.request.makefile("rb"), True
                     elif word == "AUTH":
                         receiver.logins.append((secure, line.split()[-1]))
-                        self._say("235 yes")
+                        self._say(f"535 not by {line}" if receiver.refuses_login else "235 yes")
                     elif word == "RCPT":
                         address = line.split("<")[1].split(">")[0]
                         if address in receiver.refuses:

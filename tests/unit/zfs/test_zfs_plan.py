@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from firstlight.zfs.plan import BY_ID, LEAST, Wanted, ashift_of, blank, is_system, make_plan, shape
+from firstlight.zfs.plan import BY_ID, LEAST, Wanted, ashift_of, blank, is_system, make_plan, members_of, shape
 from firstlight.zfs.properties import (
     check_datasets,
     read_serials,
@@ -62,7 +62,9 @@ def only(made):
     return finding
 
 
-contents = st.sampled_from(["blank", "ext4", "gpt", "partitions", "unreadable", "zfs_member", "mounted", "held"])
+contents = st.sampled_from(
+    ["blank", "ext4", "gpt", "partitions", "unreadable", "zfs_member", "zfs_member_data", "mounted", "held"]
+)
 
 
 def dressed(n, kind, serial=True):
@@ -73,6 +75,7 @@ def dressed(n, kind, serial=True):
         "partitions": {"partitions": [f"nvme{n}n1p1"]},
         "unreadable": {"signatures": None},
         "zfs_member": {"signatures": [signature("zfs_member", label="old")], "partitions": [f"nvme{n}n1p1"]},
+        "zfs_member_data": {"signatures": [signature("gpt"), signature("zfs_member", label="data")]},
         "mounted": {"mounted": ["/srv"], "signatures": [signature("xfs")]},
         "held": {"holders": ["md0"], "signatures": [signature("linux_raid_member")]},
     }[kind]
@@ -84,9 +87,10 @@ def dressed(n, kind, serial=True):
     st.sampled_from(["flag", "mount", "serial", "by_id", "wwn"]),
     st.sets(st.integers(0, 14)),
     st.booleans(),
+    st.booleans(),
     st.randoms(use_true_random=False),
 )
-def test_neither_the_system_nor_data_is_ever_in_the_plan(kinds, known_by, listed, system_listed, order):
+def test_neither_the_system_nor_data_is_ever_in_the_plan(kinds, known_by, listed, system_listed, anew, order):
     data = [dressed(n, kind, serial) for n, (kind, serial) in enumerate(kinds)]
     # the system's drive, known by one thing alone, and looking blank
     system = disk(99, is_os=known_by == "flag", mounted=["/"] if known_by == "mount" else [])
@@ -94,7 +98,7 @@ def test_neither_the_system_nor_data_is_ever_in_the_plan(kinds, known_by, listed
     wipe = tuple([f"S{n:03d}" for n in listed] + (["S099"] if system_listed else []))
     disks = [*data, system]
     order.shuffle(disks)
-    made = plan(disks, os_disks=os_disks, wipe=wipe)
+    made = plan(disks, os_disks=os_disks, wipe=wipe, anew=anew)
     used = {word for word in words(made) if word.startswith("/dev/")}
     assert not any(system["by_id"] in word for word in used)
     for one in data:
@@ -102,6 +106,7 @@ def test_neither_the_system_nor_data_is_ever_in_the_plan(kinds, known_by, listed
         may = one["signatures"] is not None and (blank(one) or (one["serial"] in wipe))
         if harmed:
             assert may
+            assert anew or "data" not in members_of(one)
             assert not one["mounted"]
             assert not one["holders"]
     assert "-f" not in words(made)
@@ -229,11 +234,27 @@ def test_a_serial_that_two_drives_have_wipes_neither():
     assert (made.action, only(made).symptom) == ("refuse", "zfs.drive_not_empty")
 
 
-def test_drives_of_a_lost_pool_of_this_name_are_not_made_anew():
+@pytest.mark.parametrize("wipe", [(), ("S000",), ("S000", "S001", "S002")])
+def test_drives_of_a_lost_pool_of_this_name_are_not_made_anew(wipe):
     rows = [disk(n, signatures=[signature("zfs_member", label="data")]) for n in range(3)]
-    made = plan([*rows, SYSTEM])
-    assert made.action == "refuse"
-    assert {finding.symptom for finding in made.findings} == {"zfs.pool_unavailable"}
+    made = plan([*rows, SYSTEM], wipe=wipe)
+    assert (made.action, made.commands) == ("refuse", [])
+    assert [finding.symptom for finding in made.findings] == ["zfs.pool_unavailable"] * 3
+    assert "only zfs_pool_anew gives it up" in made.findings[0].evidence
+    # nor one of them among others
+    made = plan([rows[0], disk(1), disk(2), SYSTEM], wipe=wipe)
+    assert (made.commands, only(made).symptom) == ([], "zfs.pool_unavailable")
+    # given up, its drives are as any other's
+    made = plan([*rows, SYSTEM], wipe=wipe, anew=True)
+    assert (made.action == "create") == (len(wipe) == 3)
+    assert {finding.symptom for finding in made.findings} <= {"zfs.drive_not_empty"}
+
+
+def test_drives_of_another_pool_are_wiped_where_they_are_listed():
+    for label in ("old", "data2", ""):  # a spare's label has no name
+        rows = [disk(n, signatures=[signature("zfs_member", label=label)]) for n in range(3)]
+        made = plan([*rows, SYSTEM], wipe=("S000", "S001", "S002"))
+        assert (made.action, len(made.wiped)) == ("create", 3)
 
 
 def test_a_missing_drive_makes_no_smaller_pool():
@@ -312,6 +333,20 @@ def test_a_drive_that_no_pool_has_is_said():
     assert "ext4" in only(made).evidence
 
 
+def test_a_drive_that_was_taken_out_of_the_pool_and_is_there_again():
+    pool = Pool("data", "DEGRADED", leaves=(member(0), member(1), member(2, "UNAVAIL")))
+    stale = disk(7, signatures=[signature("zfs_member", "nvme7n1p1", "data")], partitions=["nvme7n1p1"])
+    disks = [disk(0), disk(1), stale, SYSTEM]
+    made = plan(disks, Wanted("data", wipe=("S007",)), pools=[pool])
+    assert (made.commands, only(made).status, only(made).symptom) == ([], "warn", "zfs.drive_unused")
+    assert "zfs_pool_replace takes it again, with its serial in zfs_pool_wipe_serials" in only(made).evidence
+    exchange = {"nvme-eui.0002": "S007"}
+    made = plan(disks, Wanted("data", replace=exchange), pools=[pool])
+    assert (made.commands, made.findings[0].symptom) == ([], "zfs.drive_not_empty")
+    made = plan(disks, Wanted("data", replace=exchange, wipe=("S007",)), pools=[pool])
+    assert (made.wiped, made.commands[-1][:3]) == (["nvme-eui.0007"], ["zpool", "replace", "data"])
+
+
 def test_importing():
     one = Pool("data", "ONLINE", number="11", leaves=(member(0),))
     assert plan([], importable=[one]).commands == [["zpool", "import", "-d", BY_ID, "11"]]
@@ -323,6 +358,19 @@ def test_importing():
     assert plan([], importable=[foreign], force_import=True).commands == [["zpool", "import", "-f", "-d", BY_ID, "11"]]
     # another pool that could be imported is not ours to import, and its drives are not empty
     assert plan([disk(0), disk(1), SYSTEM], importable=[Pool("tank", "ONLINE", number="1")]).action == "create"
+
+
+def test_a_pool_is_given_up_only_where_every_drive_may_be_wiped():
+    used = [disk(n, signatures=[signature("zfs_member", label="data")]) for n in range(2)]
+    pool = Pool("data", "ONLINE", number="11", leaves=(member(0), member(1)))
+    serials = tuple(one["serial"] for one in used)
+    assert plan(used, importable=[pool], wipe=serials).action == "import"  # as a site may have it in its settings
+    made = plan(used, importable=[pool], wipe=serials, anew=True)
+    assert (made.action, len(made.wiped)) == ("create", 2)
+    refused = plan(used, importable=[pool], wipe=serials[:1], anew=True)
+    assert (refused.action, refused.commands) == ("refuse", [])
+    assert "list its serial in zfs_pool_wipe_serials" in refused.findings[0].evidence
+    assert plan(used, pools=[pool], wipe=serials, anew=True).action == "keep"  # it is in use: made a moment ago
 
 
 def test_is_system_by_any_identity():

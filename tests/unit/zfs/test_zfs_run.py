@@ -141,6 +141,74 @@ def test_wiping_is_for_the_drives_that_are_listed(host):
     assert symptoms(done) == ["zfs_pool"]
 
 
+SIX = tuple(f"S7F{n:03d}" for n in range(6))
+SEARCH = ["zpool", "import", "-d", "/dev/disk/by-id/"]
+
+
+def test_a_pool_that_is_not_offered_is_given_up_only_when_asked(host):
+    bring(host)
+    host.control("forget")  # as where it cannot be imported: its labels are all that is left
+    for listed in ((), SIX):
+        refused = bring(host, want(wipe=listed))
+        assert (refused.action, symptoms(refused), changes(host)) == ("refuse", ["zfs.pool_unavailable"] * 6, [])
+    assert bring(host, want(wipe=SIX[:5], anew=True)).action == "refuse"
+    assert changes(host) == []
+    assert bring(host, want(wipe=SIX, anew=True)).action == "create"
+
+
+@pytest.mark.parametrize(
+    ("answer", "symptom"),
+    [
+        ((1, "", "Input/output error\n"), "zfs.command_failed"),
+        ((1, "", ""), "zfs.command_failed"),
+        ((1, "", "cannot resolve path '/dev/disk/by-id/'\nno pools available to import\n"), "zfs.command_failed"),
+        ((-9, "", "no pools"), "zfs.command_failed"),
+        ((0, "", ""), "zfs.unreadable"),
+    ],
+)
+@pytest.mark.parametrize("there", ["pool", "nothing"])
+@pytest.mark.parametrize("anew", [False, True])
+def test_pools_that_cannot_be_looked_for_are_not_none(host, answer, symptom, there, anew):
+    if there == "pool":
+        bring(host)
+        host.control("export")
+    wanted = want(wipe=SIX, anew=anew)
+    for check in (True, False):
+        host.calls.clear()
+        outcome = bring_about(wanted, DATASETS, host.facts(), lambda c: answer if c == SEARCH else host.run(c), check)
+        assert (outcome.action, symptoms(outcome), changes(host)) == ("refuse", [symptom], [])
+    assert bring(host, wanted).action == ("import" if there == "pool" and not anew else "create")
+
+
+def test_no_pool_is_none_whatever_the_status(host):
+    for status in (0, 1):
+        answer = (status, "", "no pools available to import\n")
+        outcome = bring_about(WANTED, [], host.facts(), lambda c, a=answer: a if c == SEARCH else host.run(c), True)
+        assert (outcome.action, symptoms(outcome)) == ("create", [])
+
+
+def test_drives_of_another_pool_are_wiped_where_they_are_listed(host):
+    for serial in SIX[:3]:
+        host.control("put", serial, "zfs_member", "tank")
+    assert symptoms(bring(host)) == ["zfs.drive_not_empty"] * 3
+    assert changes(host) == []
+    assert bring(host, want(wipe=SIX[:3])).action == "create"
+
+
+def test_a_replaced_drive_that_is_there_again(host):
+    bring(host)
+    host.control("pull", "S7F002")
+    host.control("add", "S7F009")
+    bring(host, want(replace={"S7F002": "S7F009"}))
+    host.control("add", "S7F00X", "zfs_member", "data")  # another one that was in the pool
+    listed = bring(host, want(wipe=("S7F00X",)))
+    assert (symptoms(listed), changes(host)) == (["zfs.drive_unused"], [])
+    host.control("pull", "S7F003")
+    done = bring(host, want(replace={"S7F003": "S7F00X"}, wipe=("S7F00X",)))
+    assert done.commands[0] == ["wipefs", "--all", "--quiet", "/dev/disk/by-id/nvme-Stand_in_S7F00X"]
+    assert symptoms(bring(host)) == ["zfs_pool"]
+
+
 def test_another_link_to_the_same_drive_is_the_same_drive(host):
     bring(host)
 

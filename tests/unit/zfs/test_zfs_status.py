@@ -173,6 +173,7 @@ def test_foreign_text_is_understood_or_refused(text):
 @pytest.mark.parametrize(
     ("path", "drive"),
     [
+        ("/dev/disk/by-id/nvme-X_1-part1/old", "nvme-X_1"),
         ("/dev/disk/by-id/nvme-eui.01-part1", "nvme-eui.01"),
         ("/dev/disk/by-id/nvme-Samsung_MZ-part-9", "nvme-Samsung_MZ-part-9"),
         ("/dev/nvme0n1p1", "nvme0n1"),

@@ -11,13 +11,15 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 
+from ..commandline import Parser, complain, say
 from ..errors import FirstlightError, InputError
 from ..sitefiles import PlannedHost, load_profiles
+from ..streams import plain_output
 from . import tables
 from .capture import CAPTURE_SECONDS, capture
 from .client import DEADLINE
@@ -51,18 +53,18 @@ with --vault-password-file), or from the keyboard; never from the command line.
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(BROKE, f"{self.prog}: {message}; {self.prog} --help says more\n")
+class _Parser(Parser):
+    wrong = BROKE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    plain_output()
     options = _parser().parse_args(arguments)
     try:
         return int(options.command(options))
     except FirstlightError as error:
-        print(f"bmc: {error}", file=sys.stderr)
+        complain("bmc", error)
     except KeyboardInterrupt:
         print("bmc: interrupted", file=sys.stderr)
     except BrokenPipeError:
@@ -141,7 +143,7 @@ def normalise_tree(options: argparse.Namespace) -> int:
     folder = Path(options.folder)
     captured = load_tree(folder)
     for name in captured.skipped[:20]:
-        print(f"bmc: {folder / name} is no Redfish resource and was left out", file=sys.stderr)
+        complain("bmc", f"{folder / name} is no Redfish resource and was left out")
     record = _record_of(folder.resolve().name, captured)
     view = _tree_view(record, options)
     _print(options, view, tables.host_page(view, record))
@@ -168,9 +170,9 @@ def _ask(source: Source, names: list[str]) -> dict[str, Record]:
     chosen = source.to_ask(names)
     if len(chosen) < len(names):
         left = ", ".join(sorted(set(names) - chosen)[:5])
-        print(f"bmc: refused the password less than a minute ago, not asked again: {left}", file=sys.stderr)
+        complain("bmc", f"refused the password less than a minute ago, not asked again: {left}")
     _prepare(source, chosen)
-    with Progress(len(chosen), lambda line: print(f"bmc: {line}", file=sys.stderr)) as progress:
+    with Progress(len(chosen), lambda line: complain("bmc", line)) as progress:
         return source.scan(names, progress.add)
 
 
@@ -222,7 +224,7 @@ def _print(options: argparse.Namespace, document: Any, table: Any) -> None:
     else:
         out = io.StringIO()
         Console(file=out, highlight=False, width=_WIDTH).print(table)
-        print("\n".join(line.rstrip() for line in out.getvalue().splitlines()))
+        say("\n".join(line.rstrip() for line in out.getvalue().splitlines()))
     sys.stdout.flush()
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import http.client
 import json
 import ssl
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from redfish.rest.v1 import RetriesExhaustedError
 
 from .errors import AuthFailed, Blocked, BmcError, Busy, HalfAnswering, Refused, SessionLost, TimedOut, error_for
-from .transport import Http, never_connected, transport_error, was_dropped
+from .transport import Http, NoConnection, TooLarge, never_connected, transport_error, was_dropped
 
 ROOT = "/redfish/v1"
 EXPAND = {"$expand": "*($levels=1)"}
@@ -200,6 +202,30 @@ class BmcClient:
             raise self._clean(error_for("POST", path, response.status_code, data))
         self.location = urlsplit(response.headers.get("location") or "").path
         return data or {}
+
+    def leads_to(self, path: str) -> str:
+        """Where the answer to a GET points (its Location), "" where it does not: a finished job to what it made."""
+        _resource, response = self._answer("GET", path)
+        return urlsplit(response.getheader("location") or "").path
+
+    def download(self, path: str, write: Callable[[bytes], None], most: int) -> int:
+        """GET a file, block by block to ``write``, at most so many bytes; returns its size. Never asked twice."""
+        if not _is_path(path):
+            raise HalfAnswering(f"a link that leads out of {ROOT}: {path}")
+        doing, left = f"GET {path}", self._until - time.monotonic()
+        if left <= 0 or self._stopped:
+            raise self._late(doing)
+        self.requests += 1
+        try:
+            timeout = (min(CONNECT_SECONDS, left), min(UPLOAD_PAUSE, left))
+            answer = self._http.receive(path, write, most, timeout)
+        except TooLarge:
+            raise HalfAnswering(f"{doing}: the file is larger than {most} bytes") from None
+        except (OSError, NoConnection, http.client.HTTPException) as error:
+            raise self._late(doing) if self._stopped else transport_error(error, doing) from None
+        if answer.status_code != 200:
+            raise self._clean(error_for("GET", path, answer.status_code, _decode(answer.content)))
+        return int(answer.content)
 
     def _start_session(self) -> None:
         path = _link(self.root, "Links", "Sessions") or f"{ROOT}/SessionService/Sessions"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..findings import Finding
 from ..profile import Profile
@@ -16,6 +16,7 @@ from .values import moment
 CLOCK_WARN_SECONDS = 30.0
 CLOCK_FAIL_SECONDS = 3600.0  # from about here on certificates and tokens are refused during the installation
 INVENTORY_DAYS = 30.0
+GPU_BASEBOARD = "gpu_baseboard"  # as a component of firmware
 
 
 def model(hardware: Hardware, profile: Profile) -> list[Finding]:
@@ -128,28 +129,40 @@ def clock(hardware: Hardware, profile: Profile) -> list[Finding]:
     return [Finding("clock", "fail", "clock.skew", "BMC", evidence, "reset_bmc")]
 
 
-def firmware(hardware: Hardware, profile: Profile) -> list[Finding]:
-    """No component is below the profile's floor: a component's name, or its beginning up to a dot."""
+def firmware(hardware: Hardware, profile: Profile, exact: Mapping[str, str]) -> list[Finding]:
+    """No component is below the profile's floor, or other than ``exact`` where that has it.
+
+    A component's name, its beginning up to a dot, or ``gpu_baseboard``: the BMCs of the GPUs' baseboards.
+    """
     found = []
-    for component, floor in sorted(profile.firmware.items()):
-        exact = hardware.firmware.get(component)
-        installed = (
-            {component: exact}
-            if exact
-            else {
-                name: version
-                for name, version in hardware.firmware.items()
-                if name.lower() == component.lower() or name.lower().startswith(f"{component.lower()}.")
-            }
-        )
+    for component, wanted in sorted({**profile.firmware, **exact}.items()):
+        is_exact = component in exact
+        symptom = "firmware.version" if is_exact else "firmware.below_floor"
+        wants = f"versions.yml has {wanted}" if is_exact else f"the profile {profile.name} wants {wanted}"
+        installed = _installed(hardware, component)
         if not installed:
-            evidence = f"no version is told; the profile {profile.name} wants {floor}"
-            found.append(Finding("firmware", "unknown", "firmware.below_floor", component, evidence, "escalate"))
+            evidence = f"no version is told; {wants}"
+            found.append(Finding("firmware", "unknown", symptom, component, evidence, "escalate"))
         for name, version in installed.items():
-            if version_key(version) < version_key(floor):
-                evidence = f"version {version}; the profile {profile.name} wants {floor}"
-                found.append(Finding("firmware", "fail", "firmware.below_floor", name, evidence, "update_firmware"))
-    return found or [Finding("firmware", "ok", "firmware", "", f"{len(profile.firmware)} floors")]
+            have, want = version_key(version), version_key(wanted)
+            if have != want if is_exact else have < want:
+                evidence = f"version {version}; {wants}"
+                found.append(Finding("firmware", "fail", symptom, name, evidence, "update_firmware"))
+    judged = f"{len(profile.firmware.keys() - exact.keys())} floors, {len(exact)} exact versions"
+    return found or [Finding("firmware", "ok", "firmware", "", judged)]
+
+
+def _installed(hardware: Hardware, component: str) -> dict[str, str]:
+    """Versions by name of what the component means."""
+    if component == GPU_BASEBOARD:
+        return {controller.id: controller.firmware for controller in hardware.controllers if controller.firmware}
+    if exact := hardware.firmware.get(component):
+        return {component: exact}
+    return {
+        name: version
+        for name, version in hardware.firmware.items()
+        if name.lower() == component.lower() or name.lower().startswith(f"{component.lower()}.")
+    }
 
 
 def version_key(version: str) -> list[tuple[int, int, str]]:

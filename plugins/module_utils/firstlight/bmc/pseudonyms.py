@@ -41,9 +41,9 @@ _OCTETS = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(?:\1[0
 _BARE_HEX = re.compile(r"(?:0x)?([0-9A-Fa-f]{12}|[0-9A-Fa-f]{16}|[0-9A-Fa-f]{32})")
 _UUID = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f])")
 _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\.?\w)")
-_IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?![\w:])")
+_IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{0,40}:[0-9A-Fa-f:.]{0,40}(?![\w:])")
 _TOLD_SERIAL = re.compile(r"(?:serial(?: number)?|s/n|(?:service|asset) tag)\W{1,3}([A-Za-z0-9-]{5,40})", re.IGNORECASE)
-_EMAIL = re.compile(r"[\w.+-]+@(?!odata|Redfish|Message)[\w-]+\.[\w.-]+")
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@(?!odata|Redfish|Message)[\w-]+\.[\w.-]+")
 # Dell's names of slots look like serial numbers to no human, but have digits too.
 _SLOT = re.compile(r"\.(Embedded|Slot|Bay|Internal|Integrated|SL|Direct|Mezzanine|Chassis|Setup)\.")
 _NOTHING = {"none", "null", "unknown", "not available", "not specified", "default string", "not present", "undefined"}
@@ -186,8 +186,9 @@ class Pseudonyms:
             return [self._value(key, item, pattern) for item in value]
         if isinstance(value, str):
             return self._text(key, value, pattern)
-        if isinstance(value, int) and not isinstance(value, bool) and _SERIAL_KEY.search(key) and value > 9:
-            return int(re.sub(r"^0", "1", self._like(str(value))))
+        if isinstance(value, int) and not isinstance(value, bool) and _SERIAL_KEY.search(key) and abs(value) > 9:
+            made = int(re.sub(r"^0", "1", self._like(str(abs(value)))))
+            return made if value > 0 else -made
         return value
 
     def _name(self, key: str, pattern: re.Pattern[str] | None) -> str:

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,9 +16,11 @@ from ..credentials import DEFAULTS, ENVIRONMENT, Credentials
 from ..errors import InputError
 from ..profile import Profile
 from ..sitefiles import Fleet, PlannedHost, load_fleet, load_profiles
+from ..wholefile import write_whole
 from .discover import discover
 from .hardware import Record
-from .known import REFUSED, VERSION, from_entries, is_fresh, not_asked, to_entries, updated
+from .kept import Kept
+from .known import REFUSED, is_fresh, not_asked
 from .pool import Target
 
 OnRecord = Callable[[Record], None]
@@ -76,10 +77,10 @@ class FleetSource:
         self._vault_password_files = vault_password_files
         self._deadline = deadline
         self._credentials: Credentials | None = None
-        self.previous: dict[str, Record | None] = {}
         folder = profiles or PROFILES
         self.profiles = load_profiles(folder) if profiles or folder.is_dir() else {}
         self.fleet = load_fleet(path, None)  # a host of an unknown profile is shown without findings
+        self._kept = Kept(self.fleet, path, self._load, self._save, learnt={}, warn=_warn)
 
     @property
     def ca_file(self) -> str:
@@ -87,14 +88,12 @@ class FleetSource:
             raise InputError("--ca-file is missing: the PEM file of the CA that signed the BMCs' certificates")
         return self._ca_file
 
+    @property
+    def previous(self) -> dict[str, Record | None]:
+        return self._kept.previous
+
     def known(self) -> dict[str, Record]:
-        stored: Any = None
-        with contextlib.suppress(OSError, ValueError, RecursionError):  # nothing is known, then
-            stored = json.loads(self._cache().read_text(encoding="utf-8"))
-        entries = stored.get("hosts") if isinstance(stored, dict) and stored.get("version") == VERSION else None
-        known = from_entries(self.fleet, entries)
-        self.previous = dict(from_entries(self.fleet, entries, "previous"))
-        return {h.name: known.get(h.name) or not_asked(h.name, NEVER) for h in self.fleet.hosts}
+        return self._of_all(self._kept.read())
 
     def to_ask(self, names: Collection[str]) -> set[str]:
         known = self.known()
@@ -106,10 +105,10 @@ class FleetSource:
         if not targets:
             return known
         answers = discover(targets, ca_file=self.ca_file, deadline=self._deadline, on_record=on_record)
-        for name, record in answers.items():
-            known[name], self.previous[name] = updated(record, known[name], self.previous.get(name))
-        self._keep({n: r for n, r in known.items() if r.condition != "not_asked"})
-        return known
+        return self._of_all(self._kept.add(answers))
+
+    def _of_all(self, known: dict[str, Record]) -> dict[str, Record]:
+        return {h.name: known.get(h.name) or not_asked(h.name, NEVER) for h in self.fleet.hosts}
 
     def target(self, name: str) -> Target:
         host = planned(self.fleet, name)
@@ -139,18 +138,20 @@ class FleetSource:
         name = hashlib.sha256(str(self._path.resolve()).encode()).hexdigest()[:16]
         return Path(base) / "firstlight" / f"bmc-{name}.json"
 
-    def _keep(self, known: dict[str, Record]) -> None:
+    def _load(self) -> Any:
+        with contextlib.suppress(OSError, ValueError, RecursionError):  # nothing is known, then
+            return json.loads(self._cache().read_text(encoding="utf-8"))
+        return None
+
+    def _save(self, records: dict[str, Any]) -> None:
         """Whole or not at all; that it cannot be kept takes nothing from the answer."""
         path = self._cache()
-        content = json.dumps({"version": VERSION, "hosts": to_entries(self.fleet, known, self.previous)})
+        content = json.dumps(records)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent)  # for its owner alone
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(content)
-            Path(temporary).replace(path)
+            write_whole(path, content, 0o600)
         except OSError as error:
-            print(f"bmc: {path} cannot be written: {error.strerror}", file=sys.stderr)
+            _warn(f"{path} cannot be written: {error.strerror}")
 
 
 class InventorySource:
@@ -185,7 +186,7 @@ class InventorySource:
 
     @property
     def previous(self) -> dict[str, Record | None]:
-        return dict(self._plugin.previous)
+        return dict(self._plugin.kept.previous)
 
     def known(self) -> dict[str, Record]:
         return dict(self._plugin.records(refresh="never"))
@@ -219,6 +220,10 @@ def ask_login() -> None:
     for key, read in zip(DEFAULTS, (_read_line, getpass.getpass), strict=True):
         if not os.environ.get(ENVIRONMENT[key]):
             os.environ[ENVIRONMENT[key]] = read(f"{key.replace('bmc_', 'BMC ')}: ")
+
+
+def _warn(line: str) -> None:
+    print(f"bmc: {line}", file=sys.stderr)
 
 
 def _read_line(prompt: str) -> str:

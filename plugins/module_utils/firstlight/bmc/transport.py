@@ -12,7 +12,7 @@ import http.client
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,10 +23,11 @@ from ..errors import InputError
 from .errors import BmcError, HalfAnswering, TimedOut, TlsFailed, Unreachable
 
 MAX_BYTES = 8 * 1024 * 1024  # an expanded collection of an XE9680 is below 1 MB
+BLOCK_BYTES = 256 * 1024
 
 
 class TooLarge(Exception):
-    """A body is larger than MAX_BYTES."""
+    """A body is larger than MAX_BYTES, or than what a download may have."""
 
 
 class NoConnection(Exception):
@@ -106,6 +107,37 @@ class Connection(http.client.HTTPSConnection):
         except BaseException:
             self.close()
             raise
+
+    def download(
+        self,
+        path: str,
+        headers: dict[str, str],
+        write: Callable[[bytes], None],
+        most: int,
+        timeout: tuple[float, float],
+    ) -> Answer:
+        """GET a file block by block. Answers a status of 200 with its size alone, any other one as ``ask`` does.
+
+        timeout: for the connection, and for each block. TooLarge where it has more than ``most`` bytes.
+        """
+        self.connect_seconds, self.read_seconds = timeout
+        self.close()  # what follows may take minutes: not on a connection that just died
+        try:
+            self.request("GET", path, None, headers)
+            response = self.getresponse()
+            if response.status != 200:
+                return Answer(response.status, response.reason, response.headers, response.read(MAX_BYTES))
+            size = 0
+            while block := response.read(BLOCK_BYTES):
+                size += len(block)
+                if size > most:
+                    raise TooLarge
+                write(block)
+            if response.length:
+                raise http.client.IncompleteRead(b"", response.length)
+            return Answer(200, response.reason, response.headers, str(size).encode())
+        finally:
+            self.close()
 
     def _was_closed(self) -> bool:
         """True when the BMC closed the kept connection meanwhile, or sent what nobody asked for."""
@@ -203,6 +235,11 @@ class Http(HttpClient):
         if if_match:
             headers["If-Match"] = if_match
         return self.connection.upload(path, stream, headers, timeout)
+
+    def receive(self, path: str, write: Callable[[bytes], None], most: int, timeout: tuple[float, float]) -> Answer:
+        """GET a file without reading it into memory, which the package cannot."""
+        headers = self._get_req_headers({"Accept": "*/*", "Accept-Encoding": "identity"})
+        return self.connection.download(path, headers, write, most, timeout)
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:

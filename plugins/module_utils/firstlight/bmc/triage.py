@@ -60,11 +60,13 @@ def triage(
     profile: Profile,
     peers: Peers | None = None,
     previous: Record | None = None,
+    firmware: Mapping[str, str] | None = None,
 ) -> list[Finding]:
     """Findings of one host, one ok finding for each check that found nothing wrong.
 
     peers: what complete hosts of this profile have, see peers_of. previous: what this BMC said the last time that it
-    answered; it tells what was changed since, and which part it is that is missing.
+    answered; it tells what was changed since, and which part it is that is missing. firmware: the exact version by
+    component, where versions.yml has one.
     When the BMC did not answer there is one finding, about the BMC: what it said before proves nothing about now.
     """
     place = f"BMC {planned.bmc_address}"
@@ -94,7 +96,7 @@ def triage(
         rest.clock(hardware, profile),
         pxe,
         bios.bios_settings(hardware, profile, pxe=all(f.status == "ok" for f in pxe)),
-        rest.firmware(hardware, profile),
+        rest.firmware(hardware, profile, firmware or {}),
         rest.inventory_age(hardware, record, profile),
         past.changes(hardware, previous),
     ]

@@ -1,22 +1,25 @@
 """Run what the checks read: commands, files, local HTTP. Each with its own time limit and bounded output.
 
 Files and file systems are read by a child process too: a read that a dying drive never answers can then be left
-behind, where a thread of this process could not be. Nothing here judges. Standard library only.
+behind. So can the thread that starts a child: a program on such a drive never begins. Nothing here judges. Standard
+library only.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import selectors
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Tuple, Union
+from types import FrameType
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple, Union
 
 # What can go wrong with a reading; each is the last part of an ``unknown`` finding's symptom.
 TIMED_OUT = "timed_out"
@@ -29,6 +32,8 @@ FAILED = "failed"
 KEPT_ERRORS = 8192
 GRACE_SECONDS = 0.25  # for output of children that outlive the command
 REAP_SECONDS = 0.5
+LATE_SECONDS = 2.0  # after its limit what runs a source has said so; else it hangs itself, and is left behind
+AT_ONCE = 64
 PATH_ALWAYS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 # LANG=C fixes these texts; the tools have no exit code of their own for them.
 _DENIED = ("operation not permitted", "permission denied", "insufficient permissions", "must be root", "must be run as")
@@ -58,6 +63,56 @@ for path in sys.argv[1:]:
         found[path] = {"error": error.strerror or "error"}
 print(json.dumps(found))
 """
+
+
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# What runs now, by process group; whether nothing may be started any more; the signals that said so. Without a lock: a
+# signal's handler runs between any two steps of the main thread, and would wait for itself.
+_running: Set[int] = set()
+_ended = threading.Event()
+_signals: List[str] = []
+
+
+class Ended(KeyboardInterrupt):
+    """A signal ended this process's work; its text is the signal's name."""
+
+
+def end_on_signals() -> None:
+    """From now on a signal of ENDING kills every command that runs, and ``run_all`` raises Ended.
+
+    Not the handler: what it raises amid a lock of the pool would leave that locked, and its threads waiting for ever.
+    Commands are in sessions of their own: nothing else would end them. What is ignored (nohup) stays so.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _end_all)
+
+
+def _end_all(number: int, frame: Optional[FrameType]) -> None:
+    for other in ENDING:
+        signal.signal(other, signal.SIG_IGN)  # the way out is short, and not to be left half way
+    _signals.append(signal.Signals(number).name)
+    _ended.set()
+    for group in list(_running):
+        _kill(group)
+
+
+def stop_if_ended() -> None:
+    """Raise Ended where a signal has come."""
+    if _signals:
+        raise Ended(_signals[0])
+
+
+def own_user() -> Dict[str, Any]:
+    """For Popen: the user that we are, so that it does not use vfork, which up to Python 3.11.3 stops all threads of
+    this process until the program has begun: for ever, where its drive hangs."""
+    return {"user": os.geteuid()} if sys.version_info >= (3, 10) else {}
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -151,6 +206,8 @@ def environment() -> Dict[str, str]:
 def run_command(command: Command) -> Output:
     """Run one command; at its time limit its whole process group is killed. Never raises for what the command does."""
     started = time.monotonic()
+    if _ended.is_set():
+        return Output(errors="not run: a signal ended the checks", code=-1, problem=FAILED)
     try:
         process = subprocess.Popen(
             list(command.argv),
@@ -160,6 +217,7 @@ def run_command(command: Command) -> Output:
             env=environment(),
             cwd="/",
             start_new_session=True,
+            **own_user(),
         )
     except FileNotFoundError:
         return Output(errors=f"{command.argv[0]}: not found", code=127, problem=NO_TOOL)
@@ -167,11 +225,15 @@ def run_command(command: Command) -> Output:
         return Output(errors=f"{command.argv[0]}: may not be run", code=126, problem=NOT_PERMITTED)
     except OSError as error:
         return Output(errors=f"{command.argv[0]}: {error.strerror}", code=126, problem=FAILED)
+    _running.add(process.pid)
+    if _ended.is_set():  # it came while this one began
+        _kill(process.pid)
     out, err = _Kept(command.max_bytes, command.keep), _Kept(KEPT_ERRORS, "tail")
     try:
         problem = _collect(process, started + command.limit, out, err)
     finally:
         _end(process)
+        _running.discard(process.pid)
     code = process.returncode if process.returncode is not None else -int(signal.SIGKILL)
     said = (err.text() + out.text()[-2000:]).lower()
     if not problem and code and any(words in said for words in _DENIED):
@@ -209,8 +271,7 @@ def _collect(process: "subprocess.Popen[bytes]", deadline: float, out: _Kept, er
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """Kill what is left of the command's process group; a process stuck in the kernel is left behind."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    _kill(process.pid)
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
@@ -269,21 +330,53 @@ def _connect(get: Get) -> socket.socket:
 def run_all(sources: Iterable[Source], limit: float) -> Dict[Source, Output]:
     """Run all sources at once, equal ones once, and then one by one those that must be ``alone``.
 
-    None takes longer than ``limit`` seconds.
+    None takes longer than ``limit`` seconds, or little more where it cannot even be begun or ended: then its thread is
+    left behind, which holds up neither the others nor the end of this process.
     """
     unique: List[Source] = list(dict.fromkeys(sources))
-    alone = [source for source in unique if isinstance(source, Command) and source.alone]
+    alone: List[Source] = [source for source in unique if isinstance(source, Command) and source.alone]
     together = [source for source in unique if source not in alone]
     outputs: Dict[Source, Output] = {}
-    if together:
-        with ThreadPoolExecutor(max_workers=min(64, len(together))) as pool:
-            futures = {source: pool.submit(_run, source, limit) for source in together}
-            wait(futures.values())
-            outputs = {source: future.result() for source, future in futures.items()}
-    outputs.update((source, _run(source, limit)) for source in alone)
+    for some, at_once in ((together, AT_ONCE), (alone, 1)):
+        outputs.update(_run_some(some, at_once, limit))
+        stop_if_ended()
     return outputs
 
 
-def _run(source: Source, limit: float) -> Output:
+def _run_some(sources: List[Source], at_once: int, limit: float) -> Dict[Source, Output]:
+    # also a single one is not run by this thread: it handles signals, and one that comes while it starts a process
+    # would leave that behind; and the threads are daemons, since Python waits at its end for all others
+    outputs: Dict[Source, Output] = {}
+    done: "queue.Queue[Tuple[Source, Output]]" = queue.Queue()
+    waiting, running = list(reversed(sources)), {}  # type: List[Source], Dict[Source, Tuple[float, float]]
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            source = waiting.pop()
+            now = time.monotonic()
+            running[source] = (now, now + min(source.limit, limit) + LATE_SECONDS)
+            threading.Thread(target=_run, args=(source, limit, done), daemon=True).start()
+        # short, since a signal's handler wakes nobody
+        with contextlib.suppress(queue.Empty):
+            source, output = done.get(timeout=0.2)
+            if source in running:  # else it was given up
+                outputs[source] = output
+                del running[source]
+        now = time.monotonic()
+        if _ended.is_set():  # all is killed, and nothing more begins: what does not end now does not end
+            waiting.clear()
+            running = {source: (since, min(end, now + LATE_SECONDS)) for source, (since, end) in running.items()}
+        for source, (since, end) in list(running.items()):
+            if now >= end:
+                said = "could be neither begun nor ended; left behind"
+                outputs[source] = Output(errors=said, code=-1, problem=TIMED_OUT, seconds=now - since)
+                del running[source]
+    return outputs
+
+
+def _run(source: Source, limit: float, done: "queue.Queue[Tuple[Source, Output]]") -> None:
     values: Dict[str, Any] = {**vars(source), "limit": min(source.limit, limit)}
-    return run_command(Command(**values)) if isinstance(source, Command) else http_get(Get(**values))
+    try:
+        output = run_command(Command(**values)) if isinstance(source, Command) else http_get(Get(**values))
+    except Exception as error:  # of this source alone
+        output = Output(errors=f"{type(error).__name__}: {error}", code=-1, problem=FAILED)
+    done.put((source, output))

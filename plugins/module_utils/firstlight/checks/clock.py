@@ -1,7 +1,8 @@
 """The clock: kept by chrony (or systemd-timesyncd), by the site's server, and not off.
 
 chronyd tells how far the clock is from its source also where it may not set it (``chronyd -x``), so what it says is
-the same proof on every host. timedatectl is believed only where a service that it knows of keeps the clock.
+the same proof on every host: as long as it follows a source, and has heard of it lately. timedatectl is believed only
+where a service that it knows of keeps the clock.
 A host that can never set its clock (its capability bounding set lacks CAP_SYS_TIME: an unprivileged container, never
 bare metal) and follows no server is no failure of its own: that is said as ``warn``, as unknown.
 """
@@ -22,11 +23,14 @@ from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
 
 NAME = "clock"
 DEFAULT_OFFSET = 1.0
+DEFAULT_DISTANCE = 1.0  # chrony itself takes no source from 3 s on (maxdistance)
+DEFAULT_AGE = 21600.0  # eight of its longest usual polls (maxpoll 10) are 2 h 20 min
 _TRACKING = Command(("chronyc", "-c", "-n", "tracking"), limit=5.0)
 _SOURCES = Command(("chronyc", "-c", "-n", "sources"), limit=5.0)
 _NAMES = Command(("chronyc", "-c", "-N", "sources"), limit=5.0)  # names as in its configuration, no DNS
 _TIMEDATE = Command(("timedatectl", "show"), limit=8.0)
 _TIMESYNC = Command(("timedatectl", "show-timesync"), limit=8.0)
+_NOW = Command(("date", "+%s"), limit=5.0)
 _STATUS = read_files("/proc/self/status")
 _CAP_SYS_TIME = 25
 _LOCAL_REFERENCE = ("7F7F0101", "127.127.1.1")
@@ -42,6 +46,7 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
         "timedatectl": _TIMEDATE,
         "timesync": _TIMESYNC,
         "status": _STATUS,
+        "now": _NOW,
     }
 
 
@@ -91,7 +96,33 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     limit = profile.limit("clock_offset_seconds", DEFAULT_OFFSET)
     if abs(offset) > limit:
         return [_fail("clock.skew", f"{offset:+.3f} s from its source, limit {limit:g} s", "escalate")]
-    return _judge_source(captured, fields[1], expect) or ok(NAME, f"follows {fields[1]}, {offset:+.6f} s off")
+    sources = captured["sources"]
+    if sources.problem or sources.code:
+        return not_known(NAME, sources, "chronyc sources")
+    if parse_selected(sources.text) is None:
+        states = ", ".join(f"{row[2]} {row[1]}" for row in _rows(sources.text)[:8]) or "none"
+        return [_not_synchronised(captured, f"chronyc sources: none is followed; there are: {states}")]
+    findings = _judge_old(captured.get("now"), fields, profile) + _judge_source(captured, fields[1], expect)
+    return findings or ok(NAME, f"follows {fields[1]}, {offset:+.6f} s off")
+
+
+def _judge_old(clock: Optional[Output], fields: List[str], profile: Profile) -> List[Finding]:
+    """Whether what chrony says of the clock is of now, and how sure it is. clock: none in captures of before."""
+    delay, dispersion, reference = _offset(fields[10]), _offset(fields[11]), _offset(fields[3])
+    if delay is None or dispersion is None or reference is None:
+        return unreadable(NAME, ",".join(fields), "chronyc tracking")
+    distance, limit = dispersion + delay / 2, profile.limit("clock_distance_seconds", DEFAULT_DISTANCE)
+    if distance > limit:
+        said = f"by chrony's own estimate up to {distance:.3f} s off, limit {limit:g} s"
+        return [
+            _fail("clock.uncertain", f"{said}; root dispersion {dispersion:.3f} s, root delay {delay:.3f} s", "wait")
+        ]
+    now = None if clock is None or clock.problem or clock.code else _offset(clock.text.strip())
+    age, most = (0.0 if now is None else now - reference), profile.limit("clock_age_seconds", DEFAULT_AGE)
+    if abs(age) > most:
+        since = f"{age / 3600:.1f} h ago" if age > 0 else f"{-age / 3600:.1f} h from now"
+        return [_fail("clock.stale", f"last set by its source {since}, limit {most / 3600:.1f} h", "escalate")]
+    return []
 
 
 def _judge_source(captured: Captured, reference: str, expect: Expect) -> List[Finding]:
@@ -166,11 +197,16 @@ def _fail(symptom: str, evidence: str, action: str) -> Finding:
 def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
     """How far the clock is from its source, either way, where it follows one."""
     fields = parse_tracking(captured["tracking"].text)
-    if fields is None or fields[13] == "Not synchronised":
+    if fields is None or fields[13] == "Not synchronised" or parse_selected(captured["sources"].text) is None:
         return {}
     offset = _offset(fields[4])
     return told({"clock.offset_seconds": None if offset is None else abs(offset)})
 
 
-_NEEDS = ("limits.clock_offset_seconds", "expect.ntp_servers")
+_NEEDS = (
+    "limits.clock_offset_seconds",
+    "limits.clock_distance_seconds",
+    "limits.clock_age_seconds",
+    "expect.ntp_servers",
+)
 CHECKS = [Check(NAME, "quick", reads, judge, needs=_NEEDS, values=values)]

@@ -180,7 +180,7 @@ def _results(test: Mapping[str, Any], basic: bool) -> Iterator[Tested]:
         told = tuple(_text(line) for line in (info if isinstance(info, list) else [info])[:40])
         seen.update(notes)
         for part in _parts(row):
-            yield Tested(name, part, _text(row.get("status")).strip().lower(), notes, basic, told)
+            yield Tested(name, part, _text(row.get("status")).strip().lower() or "not told", notes, basic, told)
     summary = test.get("test_summary")  # of DCGM 4: of the whole test, with what no part's result has
     if isinstance(summary, dict):
         rest = tuple(note for note in _notes(summary.get("warnings")) if note not in seen)

@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
@@ -21,13 +21,16 @@ from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unre
 
 NAME = "disk_health"
 DEFAULT_WEAR_PERCENT = 90.0
+DEFAULT_MEDIA_ERRORS = 100.0  # over a drive's life; a good one has none, an aging one a few
 
 # Prints {"drives": [as LIST_DRIVES has them, with tool, code, text, error, or problem: timed_out or no_tool]}
 _SCRIPT = (
     LIST_DRIVES
     + r"""
-import shutil, sys, threading, time
+import shutil, subprocess, sys, threading
 LIMIT, TEXT = 3.0, 262144
+# without vfork, which would stop all threads where the tool cannot be loaded
+FORK = {"user": os.geteuid()} if sys.version_info >= (3, 10) else {}
 def ask(row):
     path = "/dev/" + row["name"]
     tools = [("smartctl", ["-j", "-i", "-H", "-A", "-l", "error", path])]
@@ -39,7 +42,7 @@ def ask(row):
         row.update(tool=tool, problem="timed_out")
         try:
             process = subprocess.Popen([tool] + words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE, start_new_session=True)
+                                       stderr=subprocess.PIPE, start_new_session=True, **FORK)
         except OSError as error:
             row.update(code=126, text="", error=error.strerror or "error", problem="")
             return
@@ -86,7 +89,8 @@ class Health:
     """What a drive says of itself. warning: the bits of critical_warning; wear: percent of its life that is used.
 
     errors: what could not be read or written, over its life; replaced: sectors that were; None where not told.
-    failing: why the drive says that it fails, else empty. supported: False where the device has no SMART.
+    failing: why the drive says that it fails, else empty. supported: False where the device has no SMART. odd: what
+    such a drive tells, and this one does not, or in no known form.
     """
 
     warning: int = 0
@@ -98,6 +102,7 @@ class Health:
     celsius: Optional[float] = None
     failing: str = ""
     supported: bool = True
+    odd: Tuple[str, ...] = ()
 
 
 def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
@@ -133,7 +138,13 @@ def parse_smart_log(text: str) -> Optional[Health]:
         wear=wear,
         errors=errors,
         celsius=None if heat is None else heat - 273 if heat > 200 else heat,
+        odd=_not_numbers(log, "avail_spare", "spare_thresh"),
     )
+
+
+def _not_numbers(row: Mapping[str, Any], *keys: str) -> Tuple[str, ...]:
+    """Those of these keys whose value is none, or not there."""
+    return tuple(f"{key} {str(row.get(key, 'not there'))[:40]}" for key in keys if _number(row.get(key)) is None)
 
 
 def parse_smartctl(text: str) -> Optional[Health]:
@@ -148,17 +159,22 @@ def parse_smartctl(text: str) -> Optional[Health]:
         if isinstance(log, dict):
             return _nvme_of_smartctl(log, failing)
         rows = (said.get("ata_smart_attributes") or {}).get("table")
+        verdict = () if isinstance(passed, bool) else ("smart_status",)
         if isinstance(rows, list):
-            return _ata(said, rows, failing)
+            return _ata(said, rows, failing, verdict)
         counters = said.get("scsi_error_counter_log")
-        if passed is None and counters is None:
+        if passed is None and not counters:
             return None
-        kinds = [row for row in (counters or {}).values() if isinstance(row, dict)]
+        kinds = [row if isinstance(row, dict) else {} for row in (counters or {}).values()]
+        odd = verdict if counters or counters is None else (*verdict, "scsi_error_counter_log empty")
+        for key in ("scsi_percentage_used_endurance_indicator", "scsi_grown_defect_list"):
+            odd += _not_numbers(said, key) if key in said else ()
         return Health(
             wear=_number(said.get("scsi_percentage_used_endurance_indicator")),
             errors=sum(_number(row.get("total_uncorrected_errors")) or 0 for row in kinds),
             replaced=_number(said.get("scsi_grown_defect_list")) or 0,
             failing=failing,
+            odd=(*odd, *(words for row in kinds for words in _not_numbers(row, "total_uncorrected_errors"))),
         )
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
@@ -182,23 +198,33 @@ def _nvme_of_smartctl(log: Mapping[str, Any], failing: str) -> Optional[Health]:
         errors=_number(log.get("media_errors")),
         celsius=_number(log.get("temperature")),
         failing=failing,
+        odd=_not_numbers(log, "available_spare", "available_spare_threshold", "media_errors"),
     )
 
 
-def _ata(said: Mapping[str, Any], rows: List[Any], failing: str) -> Health:
+def _ata(said: Mapping[str, Any], rows: List[Any], failing: str, odd: Tuple[str, ...]) -> Health:
     errors, replaced, left = 0.0, 0.0, None
+    odd = odd if rows else (*odd, "no attribute")
     for row in rows:
+        wears = bool(_WEAR.search(str(row.get("name"))))
+        if _number(row.get("id")) is None:
+            odd = (*odd, f"the number of attribute {str(row.get('name'))[:40]}")
+        if row.get("id") in (*_UNREADABLE_SECTORS, *_REPLACED_SECTORS):
+            odd += tuple(f"attribute {row['id']}: {words}" for words in _not_numbers(row.get("raw") or {}, "value"))
+        if wears:
+            odd += tuple(f"attribute {row.get('id')}: {words}" for words in _not_numbers(row, "value"))
         raw, value = _number((row.get("raw") or {}).get("value")), _number(row.get("value"))
         if row.get("id") in _UNREADABLE_SECTORS:
             errors = max(errors, raw or 0)  # the same sectors, counted twice
         if row.get("id") in _REPLACED_SECTORS:
             replaced += raw or 0
         # these count down from 100, whatever their raw value means
-        if _WEAR.search(str(row.get("name"))) and value is not None and value <= 100:
+        if wears and value is not None and value <= 100:
             left = value if left is None else min(left, value)
     used = _number((said.get("endurance_used") or {}).get("current_percent"))
+    odd += _not_numbers(said["endurance_used"] or {}, "current_percent") if "endurance_used" in said else ()
     wear = used if used is not None else None if left is None else 100 - left
-    return Health(wear=wear, errors=errors, replaced=replaced, failing=failing)
+    return Health(wear=wear, errors=errors, replaced=replaced, failing=failing, odd=odd)
 
 
 def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
@@ -215,11 +241,12 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         return [Finding(NAME, "warn", f"{NAME}.not_told", "", f"only virtual drives: {len(drives)}", "none")]
     limit = profile.limit("nvme_wear_percent", DEFAULT_WEAR_PERCENT)
     system = str(profile.os_disk.get("controller") or profile.os_disk.get("model") or "").lower()
-    findings = [finding for drive in real for finding in _judge_drive(drive, limit, system)]
+    most = profile.limit("nvme_media_errors", DEFAULT_MEDIA_ERRORS)
+    findings = [finding for drive in real for finding in _judge_drive(drive, limit, most, system)]
     return findings or ok(NAME, f"{len(real)} drives tell their health, all good")
 
 
-def _judge_drive(drive: Mapping[str, Any], limit: float, system: str) -> List[Finding]:
+def _judge_drive(drive: Mapping[str, Any], limit: float, most: float, system: str) -> List[Finding]:
     locator, problem = place(drive), str(drive.get("problem", "failed"))
     tool, text, said = str(drive.get("tool")), str(drive.get("text")), str(drive.get("error")).strip()
     if problem:
@@ -238,6 +265,10 @@ def _judge_drive(drive: Mapping[str, Any], limit: float, system: str) -> List[Fi
     findings = [
         Finding(NAME, "fail", f"{kind}.failed", locator, evidence, "replace") for evidence in _failures(health, kind)
     ]
+    if health.odd:
+        more = f", and {len(health.odd) - 4} more" if len(health.odd) > 4 else ""
+        evidence = f"{tool}: not told: {', '.join(health.odd[:4])}{more}"
+        findings.append(unknown(NAME, "unreadable", evidence, locator))
     if health.warning & _TOO_HOT:
         evidence = (
             f"critical warning: temperature, {'not told' if health.celsius is None else f'{health.celsius:.0f} °C'}"
@@ -247,8 +278,9 @@ def _judge_drive(drive: Mapping[str, Any], limit: float, system: str) -> List[Fi
         evidence = f"{health.wear:g} % of its life is used; {limit:g} are allowed"
         findings.append(Finding(NAME, "fail", f"{kind}.worn", locator, evidence, "replace"))
     if kind == "nvme" and health.errors:
-        evidence = f"{health.errors:.0f} media errors over its life"
-        findings.append(Finding(NAME, "warn", "nvme.media_errors", locator, evidence, "none"))
+        evidence = f"{health.errors:.0f} media errors over its life, limit {most:g}"
+        status, action = ("fail", "replace") if health.errors > most else ("warn", "none")
+        findings.append(Finding(NAME, status, "nvme.media_errors", locator, evidence, action))
     if health.replaced:
         evidence = f"{health.replaced:.0f} sectors were bad, and are replaced"
         findings.append(Finding(NAME, "warn", "disk.bad_sectors", locator, evidence, "none"))
@@ -267,4 +299,5 @@ def _failures(health: Health, kind: str) -> List[str]:
     return found
 
 
-CHECKS = [Check(NAME, "quick", reads, judge, needs=("nvme.count", "limits.nvme_wear_percent"), required=False)]
+_NEEDS = ("nvme.count", "limits.nvme_wear_percent", "limits.nvme_media_errors")
+CHECKS = [Check(NAME, "quick", reads, judge, needs=_NEEDS, required=False)]

@@ -1,4 +1,7 @@
-"""File systems: space and inodes of those that a host lives on, and none of them turned read-only. Drives: each reads.
+"""File systems: space and inodes of each that can be written, and none of them read-only or away. Drives: each reads.
+
+Space is read of what lies on drives of this host; not of network file systems, nor of images and layers over others.
+ZFS tells of its datasets what the pool has left: those of the pool that the site expects are the check zfs_pool's.
 
 ``disk_read`` reads 8 MiB of every drive, past the page cache, with a time limit of each drive's own: a dying drive
 freezes its reader, in the kernel, where nothing can kill it. It is then left behind, and that drive is unknown.
@@ -7,6 +10,7 @@ freezes its reader, in the kernel, where nothing can kill it. It is then left be
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
 import sys
@@ -26,14 +30,17 @@ DEFAULT_USED_PERCENT = 95.0
 DEFAULT_READ_SECONDS = 1.0  # for 1 MiB; a healthy drive that is busy needs a tenth of that
 _DRIVES_MAX = 128
 _READ_BYTES = 8 * 1024 * 1024
+_TIMES = 8  # reads of each drive
+_STOPPED = ("emergency_ro", "shutdown")  # ext4 from Linux 6.15 on, after an error; beside "rw"
 _NOT_PERMITTED = (1, 13)  # EPERM, EACCES
 _NO_NODE = 2  # ENOENT
 _NOT_GIVEN = (1, 2)  # what a container gets for a device that it may not use: EPERM, ENOENT
 
-# drives() gives name, model, serial, size in bytes, transport of every drive, as lsblk tells; without it as /sys does.
+# drives() gives name, model, serial, size in bytes, transport of every drive, as lsblk tells; without its answer as
+# /sys does. Whoever calls it ends by os._exit.
 # Only real drives: no loop, zram, md, dm, zvol, nbd; none that is removable or empty, as a BMC's virtual media are.
 LIST_DRIVES = r"""
-import json, os, re, subprocess
+import json, os, re, select, signal, time
 REAL = re.compile(r"(?:nvme[0-9]+n[0-9]+|(?:sd|vd|xvd|hd)[a-z]+|mmcblk[0-9]+|pmem[0-9]+)$")
 def read(path):
     try:
@@ -41,13 +48,34 @@ def read(path):
             return f.read(256).decode("utf-8", "replace").strip()
     except OSError:
         return ""
-def drives():
-    columns = "NAME,TYPE,SIZE,RM,TRAN,SERIAL,MODEL"
+def said_by(words):  # within 2 s, else ValueError: it is then left behind, since nothing may be able to kill it
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            null = os.open(os.devnull, os.O_RDWR)
+            for number, end in enumerate((null, into, null)):
+                os.dup2(end, number)
+            os.execvp(words[0], words)
+        finally:
+            os._exit(127)
+    os.close(into)
+    said, end = b"", time.monotonic() + 2
     try:
-        said = subprocess.run(["lsblk", "--json", "--bytes", "--nodeps", "--output", columns], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=2).stdout
-        rows = json.loads(said[:4194304].decode("utf-8", "replace"))["blockdevices"]
-    except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError):
+        while select.select([out], [], [], max(0, end - time.monotonic()))[0]:
+            some = os.read(out, 65536)
+            said += some
+            if not some or len(said) > 4194304:
+                return said[:4194304].decode("utf-8", "replace")
+    finally:
+        os.close(out)
+    os.kill(child, signal.SIGKILL)
+    raise ValueError(words[0] + " hangs")
+def drives():
+    try:
+        columns = "NAME,TYPE,SIZE,RM,TRAN,SERIAL,MODEL"
+        rows = json.loads(said_by(["lsblk", "--json", "--bytes", "--nodeps", "--output", columns]))["blockdevices"]
+    except (OSError, ValueError, KeyError, TypeError):
         rows = [{"name": name, "size": int(read("/sys/block/%s/size" % name) or 0) * 512, "rm":
                  read("/sys/block/%s/removable" % name) == "1", "model": read("/sys/block/%s/device/model" % name)}
                 for name in sorted(os.listdir("/sys/block")) if os.path.exists("/sys/block/%s/device" % name)
@@ -66,7 +94,7 @@ def drives():
 _READ_DRIVES = (
     LIST_DRIVES
     + r"""
-import mmap, select, stat, sys, time
+import mmap, stat, sys
 LIMIT, BLOCK, TIMES = 2.0, 1048576, 8
 def look(name):
     path, done = "/dev/" + name, []
@@ -118,13 +146,79 @@ os._exit(0)
 )
 READER = Command((sys.executable or "python3", "-I", "-S", "-c", _READ_DRIVES), limit=6.0)
 
+# Prints as file_systems does, and source and type; or timed_out (seconds). Each is asked by a child of its own, which
+# is left behind where its drive hangs. Of one source, mounted at several places, the first is asked; none where a mount
+# over it hides it, or a file is mounted.
+_LOCAL = r"""
+import json, os, re, select, stat, sys, time
+LIMIT = 3.0
+KINDS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "nilfs2", "bcachefs", "vfat", "exfat", "ntfs3")
+def look(path):
+    try:
+        s, found = os.statvfs(path), os.stat(path)
+        if not stat.S_ISDIR(found.st_mode):
+            return {"hidden": True}
+        return {"device": found.st_dev, "size": s.f_blocks * s.f_frsize, "available": s.f_bavail * s.f_frsize,
+                "used": (s.f_blocks - s.f_bfree) * s.f_frsize, "inodes": s.f_files, "inodes_free": s.f_ffree}
+    except OSError as error:
+        return {"hidden": True} if error.errno == 2 else {"error": error.strerror or "error"}
+mounted, rows, sources = {}, {path: {} for path in sys.argv[2:]}, set()
+with open(sys.argv[1], "rb") as file:
+    for line in file.read(4194304).decode("utf-8", "replace").splitlines():
+        words = [re.sub(r"\\([0-7]{3})", lambda m: chr(int(m.group(1), 8)), word) for word in line.split()]
+        if len(words) > 3:
+            mounted[words[1]] = words  # the last one hides those before it
+for source, path, kind, options in [words[:4] for words in mounted.values()]:
+    row = {"source": source[:200], "type": kind}
+    if path in rows:
+        rows[path] = row
+        sources.add(source)
+for source, path, kind, options in [words[:4] for words in mounted.values()]:
+    if kind in KINDS and "ro" not in options.split(",") and source not in sources and len(rows) < 256:
+        rows[path] = {"source": source[:200], "type": kind}
+        sources.add(source)
+waiting = {}
+for path, row in rows.items():
+    out, into = os.pipe()
+    if os.fork() == 0:
+        try:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            os.write(into, json.dumps(look(path)).encode())
+        finally:
+            os._exit(0)
+    os.close(into)
+    waiting[out] = row
+end = time.monotonic() + LIMIT
+while waiting:
+    ready = select.select(list(waiting), [], [], max(0, end - time.monotonic()))[0]
+    if not ready:
+        break
+    for out in ready:
+        row = waiting.pop(out)
+        try:
+            row.update(json.loads(os.read(out, 4096).decode()))
+        except ValueError:
+            row["error"] = "its reader died"
+        os.close(out)
+for row in waiting.values():
+    row["timed_out"] = LIMIT
+sys.stdout.write(json.dumps({path: row for path, row in rows.items() if "hidden" not in row}))
+sys.stdout.flush()
+os._exit(0)
+"""
+LOCAL = Command((sys.executable or "python3", "-I", "-S", "-c", _LOCAL, "/proc/self/mounts", *PATHS), limit=6.0)
+
 
 def usage_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
-    return {"statvfs": file_systems(*PATHS)}
+    return {"local": LOCAL, "statvfs": file_systems(*PATHS)}  # the second for captures that have no other
 
 
 def judge_usage(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
-    output = captured["statvfs"]
+    output = captured.get("local")
+    if output is None or output.problem == "not_captured":
+        output = captured["statvfs"]
     if output.problem or output.code:
         return not_known(USAGE, output, "statvfs")
     try:
@@ -132,17 +226,28 @@ def judge_usage(captured: Captured, profile: Profile, expect: Expect) -> List[Fi
         items = sorted((str(path), dict(values)) for path, values in systems.items())
     except (ValueError, TypeError, AttributeError, RecursionError):
         return unreadable(USAGE, output.text, "statvfs")
+    wanted = expect.get("zfs_pool")
+    pool = str(wanted.get("name") or "") if isinstance(wanted, dict) else ""
     limit = profile.limit("disk_used_percent", DEFAULT_USED_PERCENT)
     findings: List[Finding] = []
     seen: List[str] = []
     devices = set()
     for path, values in items:
+        if pool and values.get("type") == "zfs" and str(values.get("source")).partition("/")[0] == pool:
+            continue
+        if "timed_out" in values:
+            evidence = f"statvfs did not end within {values['timed_out']} s; its reader was left behind"
+            findings.append(unknown(USAGE, TIMED_OUT, evidence, path, "retry"))
+            continue
         if "error" in values:
             findings.append(unknown(USAGE, "unreadable", f"statvfs: {values['error']}", path))
             continue
-        if values.get("device") in devices:
+        if not isinstance(values.get("device"), int):
+            findings.append(unknown(USAGE, "unreadable", f"statvfs: {values}", path))
+            continue
+        if values["device"] in devices:
             continue  # the same file system as one already judged
-        devices.add(values.get("device"))
+        devices.add(values["device"])
         try:
             shares = (("disk.full", "space", _used(values)), ("disk.no_inodes", "inodes", _inodes(values)))
         except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError):
@@ -155,20 +260,27 @@ def judge_usage(captured: Captured, profile: Profile, expect: Expect) -> List[Fi
                 findings.append(Finding(USAGE, "fail", symptom, path, evidence, "escalate"))
     if not findings and not seen:
         return unreadable(USAGE, output.text, "statvfs")
-    return findings or ok(USAGE, "used: " + ", ".join(seen))
+    return findings or ok(USAGE, f"used: {', '.join(seen[:16])}" + (f" and {len(seen) - 16} more" * (len(seen) > 16)))
 
 
 def _used(values: Dict[str, Any]) -> float:
     """As df counts: of what an ordinary user can have."""
     used, available = float(values["used"]), float(values["available"])
-    return 100.0 * used / (used + available)
+    return _share(used, used + available)
 
 
 def _inodes(values: Dict[str, Any]) -> float:
     inodes = float(values["inodes"])
     if inodes == 0:  # btrfs and others have no fixed number
         return 0.0
-    return 100.0 * (inodes - float(values["inodes_free"])) / inodes
+    return _share(inodes - float(values["inodes_free"]), inodes)
+
+
+def _share(part: float, whole: float) -> float:
+    """In percent; ValueError for what is none, as of numbers that are none (NaN)."""
+    if not (math.isfinite(whole) and 0 <= part <= whole):
+        raise ValueError(f"{part} of {whole}")
+    return 100.0 * part / whole
 
 
 def mount_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
@@ -201,19 +313,30 @@ def judge_mounts(captured: Captured, profile: Profile, expect: Expect) -> List[F
     mounted = {point: options for point, _, options in parse_mounts(_file(output.text, "/proc/self/mounts") or "")}
     if "/" not in mounted:
         return unreadable(READ_ONLY, output.text, "/proc/self/mounts")
-    # A read-only bind mount or image is nobody's fault: only what must be writable is judged.
-    planned = [
-        p
-        for p, kind, options in parse_mounts(_file(output.text, "/etc/fstab") or "")
-        if kind != "swap" and "ro" not in options
+    fstab = [
+        (_point(point), options)
+        for point, kind, options in parse_mounts(_file(output.text, "/etc/fstab") or "")
+        if kind != "swap" and point.startswith("/")
     ]
+    # A read-only bind mount or image is nobody's fault: only what must be writable is judged, and whatever the kernel
+    # itself has stopped writing to.
+    planned = [point for point, options in fstab if "ro" not in options]
     watched = [point for point in dict.fromkeys((*WATCHED, *planned)) if point in mounted]
     findings = [
-        Finding(READ_ONLY, "fail", "mount.read_only", point, f"mounted {','.join(mounted[point])}", "reboot")
-        for point in watched
-        if "ro" in mounted[point]
+        Finding(READ_ONLY, "fail", "mount.read_only", point, f"mounted {','.join(options)}", "reboot")
+        for point, options in mounted.items()
+        if set(_STOPPED) & set(options) or (point in watched and "ro" in options)
+    ]
+    findings += [
+        Finding(READ_ONLY, "fail", "mount.missing", point, "in /etc/fstab, and not mounted", "escalate")
+        for point, options in dict(fstab).items()
+        if point not in mounted and not {"noauto", "nofail"} & set(options)
     ]
     return findings or ok(READ_ONLY, f"writable: {', '.join(watched)}")
+
+
+def _point(text: str) -> str:
+    return text.rstrip("/") or "/"
 
 
 def read_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
@@ -300,7 +423,8 @@ def read_values(captured: Captured, profile: Profile) -> Dict[str, Any]:
 
 
 def _are_times(seconds: List[Any]) -> bool:
-    return bool(seconds) and all(isinstance(s, (int, float)) for s in seconds)
+    """One of each read, and numbers: NaN is none, nor is a truth value."""
+    return len(seconds) == _TIMES and all(type(s) in (int, float) and 0 <= s < math.inf for s in seconds)
 
 
 CHECKS = [

@@ -35,7 +35,7 @@ _NOT_GIVEN = (1, 2)  # what a container gets for a device that it may not use: E
 _SCRIPT = (
     LIST_DRIVES
     + r"""
-import mmap, select, signal, stat, sys, time
+import mmap, stat, sys
 BLOCK, AMOUNT, AT_ONCE, SPAN, LIMIT = 4194304, 1073741824, 4, 10.0, 45.0
 def measure(name):
     path, places, at = "/dev/" + name, [], None
@@ -71,8 +71,8 @@ def start(row):
     os.close(into)
     return out, (row, child, time.monotonic() + LIMIT)
 try:
-    subprocess.call(["ionice", "-c", "3", "-p", str(os.getpid())], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-except OSError:
+    said_by(["ionice", "-c", "3", "-p", str(os.getpid())])
+except (OSError, ValueError):
     pass
 rows, waiting = drives(), {}
 queue = list(rows)

@@ -14,17 +14,18 @@ import math
 import re
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..findings import ACTIONS, STATUSES, Finding, Verdict, highest_action, shorten, verdict
 from ..profile import Profile
-from .capture import NO_TOOL, NOT_PERMITTED, TIMED_OUT, TOO_MUCH, Output, Source, run_all
+from .capture import NO_TOOL, NOT_PERMITTED, TIMED_OUT, TOO_MUCH, Command, Output, Source, run_all
 
 # each has the checks of those before it too; with it the seconds that one command may take at most
 TIERS = {"quick": 30.0, "long": 3600.0}
 FINDINGS_MAX = 20  # of one check; the rest is counted
 ASKED = "asked"  # in expect: the checks that were asked for by name
 NOT_RUN = "not_run"  # the reason of a check that held back; what it found before still holds
+NOTHING = "nothing_checked"  # of host_check: no check has judged anything
 KEPT_MAX = 32 * 1024  # characters, as JSON, of what one check keeps for the next run
 VALUES_MAX = 100  # of one host
 VALUE_TEXT_MAX = 120
@@ -49,10 +50,14 @@ class Check:
     captures of other hosts: it looks at nothing of this one, nor at its clock.
     needs: the profile's and expect's values that it looks at, e.g. ``gpus.count``.
     required: whether being unable to read makes the host not ready.
+    excused: from what was read to whether this host need not have it, as a container its machine's log; there the check
+    is as one that is not required.
     keeps: what the next run is to know of what was read, by the key of expect under which the judge then finds it: a
     small mapping, ready for JSON, or None where nothing can be kept.
     values: from what was read and the profile to scalars by name, e.g. ``gpu.driver``, by which hosts alike are
     compared; none where nothing can be told. Names are of small letters, digits, ``_`` and ``.``.
+    explains: symptoms of it after which the tool that it reads may answer nobody, such as a lost GPU for nvidia-smi:
+    what other checks could not read by that tool then asks for the same action, not for people.
     """
 
     name: str
@@ -63,6 +68,8 @@ class Check:
     required: bool = True
     keeps: Mapping[str, Keep] = field(default_factory=dict)
     values: Optional[Callable[[Captured, Profile], Dict[str, Any]]] = None
+    explains: FrozenSet[str] = frozenset()
+    excused: Optional[Callable[[Captured], bool]] = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +149,7 @@ def judge_check(check: Check, captured: Captured, profile: Profile, expect: Expe
         findings = [unknown(check.name, "no_result", "the check said nothing")]
     if len(findings) > FINDINGS_MAX:
         findings = _bounded(check.name, findings)
-    if not check.required:
+    if not check.required or (check.excused and check.excused(captured)):
         findings = [_optional(f) if f.status == "unknown" else f for f in findings]
     return findings
 
@@ -158,22 +165,45 @@ def _severity(status: str) -> int:
     return ("ok", "warn", "unknown", "fail").index(status) if status in STATUSES else 3
 
 
+_OPTIONAL = "unknown: "
+
+
 def _optional(finding: Finding) -> Finding:
-    return replace(finding, status="warn", evidence=f"unknown: {finding.evidence}", action="none")
+    return replace(finding, status="warn", evidence=f"{_OPTIONAL}{finding.evidence}", action="none")
+
+
+def _is_unknown(finding: Finding) -> bool:
+    """Also where a check that is not required could not look."""
+    return finding.status == "unknown" or (finding.status == "warn" and finding.evidence.startswith(_OPTIONAL))
+
+
+def _nothing(findings: Sequence[Finding]) -> str:
+    """Why nothing was judged."""
+    why = ", ".join(finding.symptom for finding in findings)
+    return f"no check has judged anything: {why}" if why else "the profile and the site ask for no check"
+
+
+def _reads(check: Check, profile: Profile, expect: Expect) -> Tuple[Dict[str, Source], str]:
+    """What a check reads, and why that cannot be told: never an exception, as with its judge."""
+    try:
+        return dict(check.reads(profile, expect)), ""
+    except Exception as error:
+        return {}, f"what it reads cannot be told: {type(error).__name__}: {error}"
+
+
+def _chosen(checks: Iterable[Check], tier: str, wanted: FrozenSet[str]) -> List[Check]:
+    tiers = list(TIERS)
+    allowed = tiers[: tiers.index(tier) + 1]
+    return [check for check in checks if (check.name in wanted if wanted else check.tier in allowed)]
 
 
 def plan(
     checks: Iterable[Check], profile: Profile, expect: Expect, tier: str = "quick", only: Iterable[str] = ()
 ) -> Plan:
     """The checks of a tier, or those named in ``only``, with what each reads; nothing where none is expected."""
-    wanted, tiers = frozenset(only), list(TIERS)
+    wanted = frozenset(only)
     expect = {**expect, ASKED: wanted}
-    allowed = tiers[: tiers.index(tier) + 1]
-    return [
-        (check, check.reads(profile, expect))
-        for check in checks
-        if (check.name in wanted if wanted else check.tier in allowed)
-    ]
+    return [(check, _reads(check, profile, expect)[0]) for check in _chosen(checks, tier, wanted)]
 
 
 def run_checks(
@@ -193,6 +223,7 @@ def run_checks(
     timeout: seconds that any one command may take at most, by default the tier's. today: decides which skips still
     hold. only: run just the checks of these names, whatever their tier. That is an order: what the profile says
     nothing of is judged all the same (see ``asked``), and a check that has nothing to read then is unknown.
+    A host of which no check could judge anything is not ready, whatever was switched off or is not required.
     run: what gives each source's output; a capture's instead of this host's, to judge what was read elsewhere.
     """
     wanted = frozenset(only)
@@ -204,16 +235,24 @@ def run_checks(
     planned: Plan = []
     ran: List[str] = []
     at = time.time()
-    for check, reads in plan(checks, profile, expect, tier, wanted):
+    answered = False
+    for check in _chosen(checks, tier, wanted):
+        reads, wrong = _reads(check, profile, expect)
         ran.append(check.name)
-        if not reads:
+        if not reads and not wrong:
             if wanted:
                 findings.append(unknown(check.name, "not_expected", "the profile expects none of it on this host"))
             continue
         if check.name in off:
             findings.append(_skipped(off[check.name]))
             continue
-        planned.append((replace(check, required=check.required or check.name in required), reads))
+        if check.name in required:
+            check = replace(check, required=True, excused=None)
+        if wrong:
+            finding = unknown(check.name, "judge_failed", wrong)
+            findings.append(finding if check.required else _optional(finding))
+            continue
+        planned.append((check, reads))
     outputs = run((source for _, reads in planned for source in reads.values()), timeout or TIERS[tier])
     seconds = {}
     kept: Dict[str, Dict[str, Any]] = {}
@@ -223,15 +262,40 @@ def run_checks(
         started = time.monotonic()
         found = judge_check(check, captured, profile, expect)
         findings += found
-        if all(finding.symptom == f"{check.name}.{NOT_RUN}" for finding in found):
+        held_back = all(finding.symptom == f"{check.name}.{NOT_RUN}" for finding in found)
+        if held_back:
             ran.remove(check.name)
+        answered = answered or not (held_back or all(map(_is_unknown, found)))
         kept.update(_kept(check, captured))
         told[check.name] = _values(check, captured, profile)
         slowest = max(output.seconds for output in captured.values())
         seconds[check.name] = round(slowest + time.monotonic() - started, 3)
-    if not planned and not wanted:
-        findings.append(unknown("host_check", "nothing_checked", "every check was skipped, or none is asked for"))
+    if not answered and not any(finding.status in ("fail", "unknown") for finding in findings):
+        findings.append(unknown("host_check", NOTHING, _nothing(findings)))
+    findings = _explained(findings, planned)
     return Result(findings, verdict(findings), seconds, kept, bounded_values(told), at, ran)
+
+
+def _explained(findings: List[Finding], planned: Plan) -> List[Finding]:
+    """The same, where a check says why a tool answers nobody, with its action for what could not be read by that."""
+    tools = {
+        check.name: {source.argv[0] for source in reads.values() if isinstance(source, Command)}
+        for check, reads in planned
+    }
+    roots = [
+        (tools[check.name], finding)
+        for check, _ in planned
+        for finding in findings
+        if finding.check == check.name and finding.symptom in check.explains
+    ]
+
+    def explain(finding: Finding) -> Finding:
+        root = next((found for reads, found in roots if reads & tools.get(finding.check, set())), None)
+        if root is None or (finding.status, finding.action) != ("unknown", "escalate"):
+            return finding
+        return replace(finding, action=root.action, evidence=f"see {root.symptom}: {finding.evidence}")
+
+    return [explain(finding) for finding in findings]
 
 
 def _kept(check: Check, captured: Captured) -> Dict[str, Dict[str, Any]]:

@@ -8,6 +8,7 @@ host, or from a stranger's support bundle.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
+from . import ALL_CHECKS
 from .capture import _READER, _USAGE, Command, Output, Source, run_all
 from .engine import TIERS, Check, Expect, Plan, Profile, Run, plan
 
@@ -142,6 +144,7 @@ def replay(kept: Capture) -> Run:
     loose: Dict[str, Output] = {}
     for name, output in kept.outputs.items():
         loose.setdefault(key(json.loads(name), bounds=False), output)
+    older = _of_older_scripts(kept)
     when = str(kept.facts.get("time", ""))[:40]
     nothing = Output(errors=f"the capture of {when} does not have it", code=-1, problem=NOT_CAPTURED)
 
@@ -149,10 +152,27 @@ def replay(kept: Capture) -> Run:
         given = {}
         for source in sources:
             told = describe(source)
-            given[source] = kept.outputs.get(key(told)) or loose.get(key(told, bounds=False)) or nothing
+            known = kept.outputs.get(key(told)) or loose.get(key(told, bounds=False)) or older.get(key(told))
+            given[source] = known or nothing
         return given
 
     return run
+
+
+def _of_older_scripts(kept: Capture) -> Dict[str, Output]:
+    """By source what the capture has of a script of the checks that was another then: that of the same reading."""
+    try:
+        profile = Profile.from_dict(dict(kept.facts.get("profile") or {}))
+        planned = plan(ALL_CHECKS, profile, dict(kept.facts.get("expect") or {}), "long", [c.name for c in ALL_CHECKS])
+    except (ValueError, TypeError):  # a stranger's
+        return {}
+    found: Dict[str, Output] = {}
+    for check, reads in planned:
+        for name, source in reads.items():
+            before = kept.read_by.get(check.name, {}).get(name, "{}")
+            if "script" in describe(source) and "script" in json.loads(before) and before in kept.outputs:
+                found[key(describe(source))] = kept.outputs[before]
+    return found
 
 
 # -- as files -------------------------------------------------------------------------------------------------------
@@ -211,7 +231,9 @@ def from_files(read: Callable[[str], Optional[bytes]]) -> Capture:
     for number, row in enumerate(rows):
         try:
             name, output, size = _row(row, read)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except KeyError as error:
+            raise ValueError(f"{INDEX}: sources[{number}]: key {error} is missing") from None
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{INDEX}: sources[{number}]: {str(error)[:200]}") from None
         names.append(name)
         outputs[name] = output
@@ -226,6 +248,8 @@ def from_files(read: Callable[[str], Optional[bytes]]) -> Capture:
 
 
 def _row(row: Mapping[str, Any], read: Callable[[str], Optional[bytes]]) -> Tuple[str, Output, int]:
+    if not isinstance(row, dict):
+        raise ValueError(f"must be a mapping, not {type(row).__name__}")
     texts, size = [], 0
     for end in ("out", "err"):
         file = row.get(end, "")
@@ -274,6 +298,10 @@ def read_folder(folder: str) -> Capture:
             handle = os.open(Path(folder) / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise ValueError(f"{name} is a link; a capture has plain files alone") from None
+            raise
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise ValueError(f"{name} is no plain file")

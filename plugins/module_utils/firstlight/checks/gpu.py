@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
@@ -28,6 +28,8 @@ _LOST = re.compile(r"unable to determine the device handle for gpu|gpu is lost\.
 # a value that nvidia-smi could not get: "[GPU is lost]", "[Unknown Error]", "ERR!"
 _BROKEN_VALUE = re.compile(r"^\[?(gpu is lost|unknown error|err!|gpu requires reset)", re.IGNORECASE)
 _GONE = re.compile(r"^\[?(gpu is lost|gpu requires reset)", re.IGNORECASE)
+_PLACE = re.compile(r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$")
+_VERSION = re.compile(r"^[0-9]{3,4}\.[0-9]{1,4}(\.[0-9]{1,4})?$")
 _INFOROM = re.compile(r"infoROM is corrupted at gpu ([0-9a-fA-F:.]{7,20})", re.IGNORECASE)
 _IDENTITY = ("product_name", "uuid", "pci/pci_bus_id", "driver_version")
 
@@ -88,16 +90,17 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         return lost or (
             not_known(NAME, output, "nvidia-smi") if output.code else unreadable(NAME, output.text, "nvidia-smi")
         )
-    gpus = list(log.gpus)
-    silent = max(len(lost), (log.attached or 0) - len(gpus))
+    gpus, twice = _each_once(log.gpus)
+    silent = max(len(lost), (log.attached or 0) - len(log.gpus))
     if silent > len(lost):
         evidence = f"nvidia-smi counts {log.attached} GPUs and tells of {len(gpus)}"
         lost.append(_fail("gpu.lost", f"{silent - len(lost)} of {log.attached} GPUs", evidence, "power_cycle"))
     findings = [*lost, *_judge_count(gpus, profile, silent)]
+    findings += [unknown(NAME, "unreadable", f"told of twice: {gpu.get('uuid')}", gpu.locator) for gpu in twice]
     broken = {gpu.bus: value for gpu in gpus for value in [_broken(gpu)] if value}
     sound = [gpu for gpu in gpus if gpu.bus not in broken]
     findings += [_fail("gpu.lost", gpu.locator, broken[gpu.bus], "power_cycle") for gpu in gpus if gpu.bus in broken]
-    findings += _judge_names(sound, profile) + _judge_driver(sound, expect)
+    findings += _judge_names(sound, profile) + _judge_identity(sound) + _judge_driver(sound, expect)
     if output.code and not findings:
         return not_known(NAME, output, "nvidia-smi")
     if findings:
@@ -116,6 +119,24 @@ def _broken(gpu: Gpu) -> str:
         if (_BROKEN_VALUE if path in _IDENTITY else _GONE).match(value):
             return f"{path}: {value}"
     return ""
+
+
+def _each_once(gpus: Sequence[Gpu]) -> Tuple[List[Gpu], List[Gpu]]:
+    """Each GPU once, and those that were told of before, by their place or their UUID."""
+    found: List[Gpu] = []
+    twice: List[Gpu] = []
+    seen: Set[str] = set()
+    for gpu in gpus:
+        names = {gpu.bus, gpu.get("uuid")} if gpu.get("uuid").startswith("GPU-") else {gpu.bus}
+        (twice if names & seen else found).append(gpu)
+        seen |= names
+    return found, twice
+
+
+def fewer_than_expected(check: str, told: int, log: Optional[SmiLog], profile: Profile, what: str) -> List[Finding]:
+    """``unknown`` where ``what`` tells of fewer GPUs than the profile has, or than nvidia-smi -q does (``log``)."""
+    want = max(profile.count("gpus"), len(_each_once(log.gpus)[0]) if log else 0)
+    return [unknown(check, "incomplete", f"{what} tells of {told} GPUs, {want} expected")] if told < want else []
 
 
 def _lost_locator(line: str) -> str:
@@ -147,7 +168,22 @@ def _judge_names(gpus: List[Gpu], profile: Profile) -> List[Finding]:
     return findings
 
 
+def _judge_identity(gpus: List[Gpu]) -> List[Finding]:
+    """Without place and UUID nobody knows whether a GPU is told of twice."""
+    findings: List[Finding] = []
+    for gpu in gpus:
+        wrong = [] if _PLACE.match(gpu.bus) else [f"its place {gpu.bus[:40] or 'N/A'}"]
+        wrong += [] if gpu.get("uuid").startswith("GPU-") else [f"its UUID {gpu.get('uuid')[:40] or 'N/A'}"]
+        if wrong:
+            findings.append(unknown(NAME, "unreadable", f"not told: {', '.join(wrong)}", gpu.locator))
+    return findings
+
+
 def _judge_driver(gpus: List[Gpu], expect: Expect) -> List[Finding]:
+    silent = [gpu.bus for gpu in gpus if not _VERSION.match(gpu.get("driver_version"))]
+    if silent:
+        said = next(gpu.get("driver_version")[:40] for gpu in gpus if gpu.bus in silent)
+        return [unknown(NAME, "unreadable", f"driver version not told of {len(silent)} GPUs: {said or 'N/A'}")]
     versions = sorted({gpu.values.get("driver_version", "") for gpu in gpus})
     if len(versions) > 1:
         return [_fail("gpu.driver_mismatch", "", f"GPUs report drivers {', '.join(versions)}", "reboot")]
@@ -158,7 +194,7 @@ def _judge_driver(gpus: List[Gpu], expect: Expect) -> List[Finding]:
 
 
 def judge_firmware(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
-    """VBIOS at the profile's floor and alike on all boards of one part number; no corrupted infoROM."""
+    """VBIOS as expected, or at the profile's floor and alike on all boards of one part number; no corrupted infoROM."""
     output = captured["nvidia_smi"]
     log, findings = read_log(FIRMWARE, output)
     if log is None:
@@ -166,13 +202,16 @@ def judge_firmware(captured: Captured, profile: Profile, expect: Expect) -> List
     for place in dict.fromkeys(_INFOROM.findall(output.text + "\n" + output.errors)):
         evidence = "nvidia-smi: infoROM is corrupted"
         findings.append(Finding(FIRMWARE, "fail", "gpu.inforom", f"GPU {bus_id(place)}", evidence, "replace"))
-    floor = profile.gpus.get("vbios", "")
+    exact, floor = str(expect.get("gpu_vbios") or ""), profile.gpus.get("vbios", "")
     by_board: Dict[str, Dict[str, List[str]]] = {}
     for gpu in log.gpus:
         version = gpu.get("vbios_version")
         if vbios(version) is None:
             evidence = f"VBIOS version not told: {version or 'N/A'}"
             findings.append(unknown(FIRMWARE, "unreadable", evidence, gpu.locator))
+        elif exact and vbios(version) != vbios(exact):
+            evidence = f"VBIOS {version}, expected {exact}; board {gpu.get('board_part_number') or 'not told'}"
+            findings.append(Finding(FIRMWARE, "fail", "gpu.firmware_version", gpu.locator, evidence, "update_firmware"))
         elif floor and _older(version, str(floor)):
             evidence = f"VBIOS {version}, the profile accepts {floor} or later"
             findings.append(Finding(FIRMWARE, "fail", "gpu.firmware", gpu.locator, evidence, "update_firmware"))
@@ -220,7 +259,16 @@ def firmware_values(captured: Captured, profile: Profile) -> Dict[str, Any]:
     return told(found)
 
 
+_FIRMWARE_NEEDS = ("gpus.count", "gpus.vbios", "expect.gpu_vbios")
 CHECKS = [
-    Check(NAME, "quick", reads, judge, needs=("gpus.count", "gpus.model", "expect.gpu_driver"), values=values),
-    Check(FIRMWARE, "quick", reads, judge_firmware, needs=("gpus.count", "gpus.vbios"), values=firmware_values),
+    Check(
+        NAME,
+        "quick",
+        reads,
+        judge,
+        needs=("gpus.count", "gpus.model", "expect.gpu_driver"),
+        values=values,
+        explains=frozenset({"gpu.lost", "gpu.missing", "gpu.driver_mismatch", "gpu.driver_not_loaded"}),
+    ),
+    Check(FIRMWARE, "quick", reads, judge_firmware, needs=_FIRMWARE_NEEDS, values=firmware_values),
 ]

@@ -8,7 +8,9 @@ kernel is not the host's own: what it has loaded is then not judged, and said so
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from dataclasses import dataclass, field, replace
 from typing import Dict, List, Optional, Tuple
@@ -16,7 +18,7 @@ from typing import Dict, List, Optional, Tuple
 from ..findings import Finding
 from ..profile import Profile
 from .capture import CONTAINER, NO_TOOL, Command, Output, Source, inside, read_files
-from .engine import Captured, Check, Expect, asked, not_known, ok, unreadable
+from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .gpu import QUERY
 
 NAME = "gpu_driver"
@@ -55,6 +57,7 @@ _DKMS_LINE = re.compile(
 )
 _NVRM = re.compile(r"NVRM version: .{0,120}?\s(\d{3}\.\d+(?:\.\d+)*)\s")
 _NVML = re.compile(r"NVML library version: (\d{3}[\d.]{0,12})")
+_KERNEL = re.compile(r"^[0-9][\w.+~-]{2,80}$")
 _NEEDS_REBOOT = ("reboot",)
 
 
@@ -172,7 +175,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         return [_fail("driver.not_installed", "", "no package of the GPU driver is installed", "escalate")]
     container = inside(captured["container"])
     kernels = parse_kernels(captured["kernels"].text, files.get(_RUNNING, ""))
-    findings = _judge_packages(there, half, profile)
+    findings = _judge_packages(there, half, profile) + _judge_read(captured, kernels, container)
     findings += _judge_built(captured["dkms"], there, version, kernels, container)
     if container:
         evidence = "a container: which module its machine's kernel has loaded is not judged"
@@ -221,6 +224,28 @@ def _judge_packages(there: Dict[str, str], half: Dict[str, str], profile: Profil
     return findings
 
 
+def _judge_read(captured: Captured, kernels: Kernels, container: bool) -> List[Finding]:
+    """Whether it is known which kernels count, and which files are there. In a container there may be no kernel."""
+    listed = captured["kernels"]
+    if listed.problem or listed.code:
+        return not_known(NAME, listed, "the kernels in /boot")
+    if (listed.text.strip() and not (kernels.installed or kernels.headers)) or not (kernels.installed or container):
+        return unreadable(NAME, listed.text, "the kernels in /boot")
+    if not container and not _KERNEL.match(kernels.running):
+        return unreadable(NAME, kernels.running, _RUNNING)
+    closed = _closed(captured["files"])
+    return [] if container or not closed else [unknown(NAME, "unreadable", f"not read: {', '.join(closed)}")]
+
+
+def _closed(output: Output) -> List[str]:
+    """Files that are there, and cannot be read."""
+    try:
+        errors = json.loads(output.text)["errors"]
+        return [f"{path}: {why}" for path, why in errors.items() if why != os.strerror(errno.ENOENT)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ["why files cannot be read is not told"]
+
+
 def _wanted(kernels: Kernels, container: bool) -> List[str]:
     """The kernels that must have the module: the running one and the newest that is installed."""
     running = [] if container else [kernels.running]
@@ -266,8 +291,10 @@ def _judge_loaded(captured: Captured, files: Dict[str, str], version: str, profi
     if _NOUVEAU in files:
         evidence = "nouveau is loaded, which keeps the driver off the GPUs"
         return [_fail("driver.nouveau", "", evidence, "reboot")]
-    module = parse_module(captured["module"].text) if not captured["module"].problem else {}
-    enforced = files.get(_SECURE_BOOT, "")[4:5] == "\x01"
+    modinfo = captured["module"]
+    module = parse_module(modinfo.text) if not modinfo.problem else {}
+    secure_boot = files.get(_SECURE_BOOT, "")
+    enforced = secure_boot[4:5] == "\x01"
     if enforced and module and not module.get("signer"):
         evidence = f"Secure Boot is on, and {module.get('filename', 'the module')} has no signature"
         return [_fail("driver.unsigned", "", evidence, "escalate")]
@@ -275,6 +302,12 @@ def _judge_loaded(captured: Captured, files: Dict[str, str], version: str, profi
     if not loaded:
         return _judge_absent(captured, enforced)
     findings: List[Finding] = []
+    if secure_boot and secure_boot[4:] not in ("\x00", "\x01"):
+        findings += unreadable(NAME, repr(secure_boot[:20]), _SECURE_BOOT)
+    if enforced and (modinfo.problem or modinfo.code):
+        findings += not_known(NAME, modinfo, "modinfo nvidia")
+    elif enforced and "filename" not in module:
+        findings += unreadable(NAME, modinfo.text, "modinfo nvidia")
     said = captured["nvidia_smi"].text + captured["nvidia_smi"].errors
     library = _NVML.search(said)
     if version and loaded != version:
@@ -305,7 +338,9 @@ def _judge_absent(captured: Captured, enforced: bool) -> List[Finding]:
 def _judge_flavour(text: str, profile: Profile) -> List[Finding]:
     wanted = str(profile.gpus.get("kernel_module", ""))
     has = "open" if "Open Kernel Module" in text else "proprietary"
-    if not wanted or not text or has == wanted:
+    if wanted and not _nvrm(text):
+        return unreadable(NAME, text, _VERSION)
+    if not wanted or has == wanted:
         return []
     evidence = f"the {has} kernel module is loaded, the profile wants the {wanted} one"
     return [_fail("driver.wrong_flavour", "", evidence, "escalate")]

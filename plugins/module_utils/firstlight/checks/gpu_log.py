@@ -23,6 +23,8 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # words for "this GPU or driver does not tell that"
 _NOT_TOLD = re.compile(r"^\[?(N/A|Not Supported|Not Available|Requested functionality has been deprecated)?\]?$", re.I)
 _NUMBER = re.compile(r"^(-?\d{1,18}(?:\.\d{1,9})?)(?![\w.])")
+_BEFORE_HOPPER = ("kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada lovelace")
+_HOPPER_NAME = re.compile(r"\bG?[HBR][0-9]{2,3}\b")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,18 @@ class Gpu:
         """The number that the first told value begins with (``33 C``, ``700.00 W``); None when there is none."""
         found = _NUMBER.match(self.get(*paths))
         return float(found.group(1)) if found else None
+
+    @property
+    def from_hopper(self) -> bool:
+        """Whether it is of Hopper or later, which tell more than those before; by its name where that is not told."""
+        kind = self.get("product_architecture")
+        return kind.lower() not in _BEFORE_HOPPER if kind else bool(_HOPPER_NAME.search(self.get("product_name")))
+
+    @property
+    def driver(self) -> Optional[int]:
+        """580 of 580.95.05."""
+        found = re.match(r"^([0-9]{3,4})\.", self.get("driver_version"))
+        return int(found.group(1)) if found else None
 
 
 @dataclass(frozen=True)
@@ -162,6 +176,7 @@ def _with_names_escaped(document: str) -> str:
 # section/label of the text form: path in the XML form
 _LABELS = {
     "Product Name": "product_name",
+    "Product Architecture": "product_architecture",
     "GPU UUID": "uuid",
     "VBIOS Version": "vbios_version",
     "Board Part Number": "board_part_number",
@@ -188,6 +203,7 @@ _LABELS = {
     ),
     "Temperature/GPU Current Temp": "temperature/gpu_temp",
     "Temperature/GPU T.Limit Temp": "temperature/gpu_temp_tlimit",
+    "Temperature/GPU Current T.Limit Temp": "temperature/gpu_temp_tlimit",  # from driver 610 on
     "Temperature/GPU Max Operating T.Limit Temp": "temperature/gpu_temp_max_gpu_tlimit_threshold",
     "Temperature/GPU Max Operating Temp": "temperature/gpu_temp_max_gpu_threshold",
     "Temperature/GPU Slowdown Temp": "temperature/gpu_temp_slow_threshold",

@@ -34,6 +34,7 @@ _REASONS: Dict[str, Tuple[str, str, str]] = {
     "applications_clocks_setting": ("warn", "application clocks are set", "none"),
     "display_clocks_setting": ("warn", "a display holds it down", "none"),
 }
+_MUST = tuple(name for name in _REASONS if "slowdown" in name)  # those that every GPU and driver tells
 _LIMIT = ("gpu_power_readings/current_power_limit", "power_readings/enforced_power_limit", "power_readings/power_limit")
 _DRAW = (
     "gpu_power_readings/average_power_draw",
@@ -103,7 +104,10 @@ def _judge_reasons(gpu: Gpu) -> List[Finding]:
     active = [name for name, value in states.items() if value == "Active" and name not in _HARMLESS]
     if any(name.startswith("hw_") and name != "hw_slowdown" for name in active):
         active = [name for name in active if name != "hw_slowdown"]  # which only sums up the others
-    findings = []
+    kind = next(_REASON.match(path) for path in gpu.values if _REASON.match(path))
+    prefix = kind.group(0)[: -len(kind.group(1))] if kind else ""
+    odd = [name for name in _REASONS if name not in states and (name in _MUST or gpu.get(prefix + name))]
+    findings = [_odd(gpu, name, told.get(name, "")) for name in odd]
     for name in active:
         status, meaning, action = _REASONS.get(name, ("warn", "a reason that is not known", "none"))
         symptom = "gpu.throttled" if status == "fail" else "gpu.clocks_held"
@@ -119,6 +123,8 @@ def _judge_power(gpu: Gpu, profile: Profile) -> List[Finding]:
         if abs(limit - float(want)) > 1:
             evidence = f"power limit {limit:g} W, the profile wants {want:g} W"
             return [_finding(gpu, "fail", "gpu.power_limit", evidence, "escalate")]
+    elif (limit is None) != (usual is None):
+        return [_odd(gpu, "power limit and its default", gpu.get(*_LIMIT) or gpu.get(*_DEFAULT))]
     elif limit is not None and usual is not None and limit < usual - 1:
         return [_finding(gpu, "warn", "gpu.power_limit", f"power limit {limit:g} W, its default is {usual:g} W")]
     return []
@@ -133,6 +139,8 @@ def _judge_clocks(gpu: Gpu, profile: Profile) -> List[Finding]:
         evidence = f"highest SM clock {most:g} MHz, the profile wants {want:g} MHz"
         findings.append(_finding(gpu, "fail", "gpu.slow_clocks", evidence, "escalate"))
     now, usual = (gpu.number(f"{kind}applications_clocks/graphics_clock") for kind in ("", "default_"))
+    if (now is None) != (usual is None):
+        findings.append(_odd(gpu, "application clocks and their default", f"{now or 'N/A'}, {usual or 'N/A'}"))
     if now is not None and usual is not None and now < usual:
         evidence = f"application clocks are set to {now:g} MHz, default is {usual:g} MHz (nvidia-smi -rac)"
         findings.append(_finding(gpu, "warn", "gpu.clocks_held", evidence))
@@ -148,6 +156,10 @@ def _judge_temperature(gpu: Gpu, profile: Profile) -> List[Finding]:
     slow = gpu.number("temperature/gpu_temp_max_gpu_threshold", "temperature/gpu_temp_slow_threshold")
     least = gpu.number("temperature/gpu_temp_max_gpu_tlimit_threshold") or 0.0
     memory, memory_most = (gpu.number(f"temperature/{t}") for t in ("memory_temp", "gpu_temp_max_mem_threshold"))
+    if left is None and slow is None and most is None:
+        return [_odd(gpu, f"temperature {now:g} C, and its threshold", "")]
+    if memory is None and memory_most is not None:
+        return [_odd(gpu, "temperature of the memory", gpu.get("temperature/memory_temp"))]
     why = ""
     if most is not None and now > most:
         why = f"limit {most:g} C"

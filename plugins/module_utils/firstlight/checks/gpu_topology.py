@@ -16,7 +16,7 @@ from ..findings import Finding
 from ..profile import Profile
 from .capture import Command, Source
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
-from .gpu import QUERY, expected
+from .gpu import QUERY, expected, fewer_than_expected
 from .gpu_log import parse_log
 
 NAME = "gpu_topology"
@@ -87,9 +87,11 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     same = log is not None and len(log.gpus) == len(rows)
     places = {row.name: f"GPU {log.gpus[i].bus}" if log and same else row.name for i, row in enumerate(rows)}
     want = profile.gpus.get("topology") or {}
-    findings = _judge_gpus(rows, places, want, profile)
+    findings = fewer_than_expected(NAME, len(rows), log, profile, "nvidia-smi topo -m")
+    numa_of_all = [] if findings else _judge_numa(rows, places, want.get("numa"))
+    findings += _judge_gpus(rows, places, want, profile)
     findings += _judge_nics(rows, places, str(want.get("nics", "")))
-    findings += _judge_numa(rows, places, want.get("numa"))
+    findings += numa_of_all
     ways = sorted({way for row in rows for way in row.gpus.values()})
     nics = sorted({_nearest(row) for row in rows})
     numa = " ".join(row.numa or "-" for row in rows)

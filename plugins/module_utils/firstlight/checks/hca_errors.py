@@ -2,7 +2,8 @@
 
 The ports' counters are compared with an earlier reading, ``expect["hca_counters"]`` (what ``keep`` made of it then);
 without one, or across a reboot, with zero when the host booted. A number alone says little: errors in a time are
-judged.
+judged. The kernel gives every InfiniBand port all counters of the port (ib_core), so that one that is not told is
+``unknown``; those of ``hw_counters`` are the driver's, and must be alike on all ports.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from ..findings import Finding
 from ..profile import Profile
 from .capture import Source, read_files
+from .compared import per_day, told
 from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
 from .infiniband import FOLDER, LINK_LAYERS, VIRTUAL, device_of, ethernet_devices, none_here, read_answer
 
@@ -43,6 +45,7 @@ COUNTERS = read_files(
     "/proc/sys/kernel/random/boot_id",
 )
 _COUNTER = re.compile(r"/sys/class/infiniband/([^/]+)/ports/(\d+)/(?:hw_)?counters/(\w+)$")
+_LAYER = re.compile(r"/sys/class/infiniband/([^/]+)/ports/(\d+)/link_layer$")
 
 
 def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
@@ -95,10 +98,14 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         return none_here(NAME)
     before, passed = _earlier(expect.get("hca_counters"), now)
     findings = []
-    for port, counters in sorted(now["ports"].items()):
+    again = {name for row in now["ports"].values() for name in row if name in _AGAIN}
+    for port in sorted({*now["ports"], *_fabric_ports(output.text)}):
+        counters = now["ports"].get(port, {})
         if not any(name in counters for name in _OWN):
             findings.append(unknown(NAME, "unreadable", "no error counter", _port(port)))
             continue
+        if silent := sorted({*_FULL, *again} - set(counters)):
+            findings.append(unknown(NAME, "unreadable", f"counters not told: {', '.join(silent)}", _port(port)))
         if port in before:
             grown, seconds, since = _grown(counters, before[port]), passed, f"within {_span(passed)}"
         else:
@@ -109,8 +116,17 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         if full:
             said = f"{', '.join(full)} can count no further; a restart of the driver, or perfquery -R, clears them"
             findings.append(Finding(NAME, "warn", "hca.counter_full", _port(port), said, "none"))
-    told = f"in the last {_span(passed)}" if before else "since the boot"
-    return findings or ok(NAME, f"{len(now['ports'])} ports: errors within their limits, {told}")
+    since_when = f"in the last {_span(passed)}" if before else "since the boot"
+    return findings or ok(NAME, f"{len(now['ports'])} ports: errors within their limits, {since_when}")
+
+
+def _fabric_ports(text: str) -> List[str]:
+    """The InfiniBand ports that there are, as ``reading`` names them, whether they tell counters or not."""
+    files = read_answer(text) or {}
+    ethernet = ethernet_devices(files)
+    found = [(_LAYER.match(path), value) for path, value in files.items()]
+    ports = [(layer.group(1), layer.group(2)) for layer, value in found if layer and value.lower() != "ethernet"]
+    return [f"{device}/{number}" for device, number in ports if device not in ethernet]
 
 
 def _port(name: str) -> str:
@@ -167,6 +183,15 @@ def _list(counters: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {n}" for name, n in counters.items())
 
 
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    """What all ports together received or sent wrong, and how often a link went down, over the time since boot."""
+    now = reading(captured["counters"].text)
+    if not now or not now["ports"]:
+        return {}
+    total = sum(row.get(name, 0) for row in now["ports"].values() for name in (*_OWN, _DOWN))
+    return told({"hca.errors_per_day": per_day(total, now["uptime"])})
+
+
 CHECKS = [
     Check(
         NAME,
@@ -180,5 +205,6 @@ CHECKS = [
             "expect.hca_counters",
         ),
         keeps={"hca_counters": keep},
+        values=values,
     )
 ]

@@ -77,13 +77,14 @@ MLXLINK = Command((sys.executable or "python3", "-I", "-S", "-c", _READER), limi
 
 @dataclass(frozen=True)
 class Module:
-    """A transceiver or cable as mlxlink tells it. celsius, highest: None where it has no sensor, as copper."""
+    """A transceiver or cable as mlxlink tells it. celsius, highest: None where not told; sensor: False for copper."""
 
     part: str = ""
     serial: str = ""
     firmware: str = ""
     celsius: Optional[float] = None
     highest: Optional[float] = None
+    sensor: bool = True
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ def parse_mlxlink(text: str) -> Optional[Module]:
         firmware=_word(rows, "FW Version"),
         celsius=float(heat.group(1)) if heat else None,
         highest=_number(heat.group(3)) if heat else None,
+        sensor=_word(rows, "Digital Diagnostic Monitoring").lower() != "no"
+        and "passive copper" not in _word(rows, "Cable Type").lower(),
     )
 
 
@@ -157,7 +160,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     if not devices:
         return none_here(NAME)
     sensors = [sensor for sensor in parse_hwmon(files) if sensor.device in devices]
-    findings = _judge_sensors(sensors, profile)
+    findings = _judge_sensors(sensors, profile) + _judge_odd(files, devices)
     if mlxlink.problem or mlxlink.code:
         return findings + not_known(NAME, mlxlink, "mlxlink")
     said = _answers(mlxlink.text, devices)
@@ -165,11 +168,15 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         return findings + unreadable(NAME, mlxlink.text, "mlxlink")
     answers, problem = said
     if problem or not answers:
+        cold = sorted(set(devices) - {sensor.device for sensor in sensors}) if sensors else []
+        findings += [unknown(NAME, "unreadable", "no temperature in hwmon", f"HCA {device}") for device in cold]
         if sensors and not profile.hcas.get("module_firmware"):
             return findings or ok(NAME, f"{_told(sensors)}; no mlxlink, so firmware of modules is not told")
         evidence = "neither mlxlink nor mstlink is there" if problem else "mlxlink was asked for no HCA"
         evidence += ", which tells the firmware of modules" if sensors else ", and no temperature in hwmon"
         return [*findings, unknown(NAME, (problem or "unreadable")[:16], evidence)]
+    silent = sorted(set(devices) - set(answers))
+    findings += [unknown(NAME, "unreadable", "mlxlink's answers lack it", f"HCA {device}") for device in silent]
     modules = {}
     for device, answer in sorted(answers.items()):
         module = parse_mlxlink(str(answer.get("text")))
@@ -177,7 +184,12 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
             findings.append(_no_module(device, answer))
         else:
             modules[device] = module
-    findings += [finding for device, module in modules.items() for finding in _judge_module(device, module, profile)]
+    seen = {sensor.device for sensor in sensors if _is_module(sensor)}
+    for device, module in modules.items():
+        findings += _judge_module(device, module, profile)
+        if module.celsius is None and module.sensor and device not in seen:
+            locator = f"HCA {device}, {module.part or 'module'} {module.serial}".strip()
+            findings.append(unknown(NAME, "unreadable", "its temperature is not told", locator))
     mixed = judge_mixed(
         NAME, "hca.module_firmware_mixed", {d: (m.part, m.firmware) for d, m in modules.items() if m.firmware}
     )
@@ -229,6 +241,15 @@ def _judge_sensors(sensors: List[Sensor], profile: Profile) -> List[Finding]:
     return findings
 
 
+def _judge_odd(files: Mapping[str, str], devices: List[str]) -> List[Finding]:
+    """Temperatures in hwmon that are no numbers."""
+    odd: Dict[str, List[str]] = {}
+    for path, value in sorted(files.items()):
+        if path.endswith(("_input", "_crit")) and device_of(path) in devices and _number(value) is None:
+            odd.setdefault(device_of(path), []).append(f"{path.rpartition('/')[2]} {value[:20] or 'empty'}")
+    return [unknown(NAME, "unreadable", f"hwmon: {', '.join(said)}", f"HCA {device}") for device, said in odd.items()]
+
+
 def _judge_heat(locator: str, celsius: float, profile: Profile) -> List[Finding]:
     """Against the profile's limit, else against the usual one, which is then only a warning."""
     limit = profile.limit("hca_module_celsius", DEFAULT_CELSIUS)
@@ -248,6 +269,10 @@ def _judge_module(device: str, module: Module, profile: Profile) -> List[Finding
         findings += _judge_heat(locator, module.celsius, profile)
     floors = profile.hcas.get("module_firmware")
     floor = str(floors.get(module.part) or "") if isinstance(floors, dict) else ""
+    if floors and not module.part:
+        findings.append(
+            unknown(NAME, "unreadable", "its part number is not told, nor which firmware it needs", locator)
+        )
     if not floor:
         return findings
     lower, evidence = (

@@ -1,5 +1,6 @@
 """InfiniBand HCAs: number, port state, rate; firmware. See hca_errors.py for errors, hca_module.py for transceivers.
 
+Ports that have no cable by design are left out by ``hcas.cabled`` of the profile, which names those that have one.
 Reads /sys/class/infiniband; where the kernel shows none there, ibstat.
 """
 
@@ -111,11 +112,31 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     # an Ethernet port of the same family of cards is no HCA of the fabric
     fabric = [port for port in ports if port.layer.lower() != "ethernet"]
     findings = _judge_count(fabric, profile)
-    for port in fabric:
+    cabled, absent = _cabled(fabric, profile)
+    if absent and not findings:  # else the names have moved on to other devices
+        evidence = f"the profile {profile.name} says that it is cabled; seen: {_names(fabric)}"
+        findings += [Finding(NAME, "fail", "hca.no_port", f"HCA {name}", evidence, "escalate") for name in absent]
+    for port in cabled:
         findings += _judge_port(port, profile)
     if findings:
         return findings
-    return ok(NAME, f"{len(fabric)} ports Active at {profile.hcas.get('rate_gbps', 'any')} Gb/s or more")
+    rest = f"; not cabled by the profile: {len(fabric) - len(cabled)}" if len(cabled) < len(fabric) else ""
+    return ok(NAME, f"{len(cabled)} ports Active at {profile.hcas.get('rate_gbps', 'any')} Gb/s or more{rest}")
+
+
+def _cabled(ports: List[Port], profile: Profile) -> Tuple[List[Port], List[str]]:
+    """The ports that must have link, and what the profile calls cabled and is not there: ``mlx5_0``, with all its
+    ports, or ``mlx5_0/1``."""
+    named = profile.hcas.get("cabled")
+    if named is None:
+        return ports, []
+    cabled = [port for port in ports if {port.device, f"{port.device}/{port.number}"} & set(named)]
+    seen = {name for port in ports for name in (port.device, f"{port.device}/{port.number}")}
+    return cabled, [name for name in named if name not in seen]
+
+
+def _names(ports: List[Port]) -> str:
+    return ", ".join(f"{port.device}/{port.number}" for port in ports[:32]) or "none"
 
 
 def _judge_count(ports: List[Port], profile: Profile) -> List[Finding]:
@@ -189,24 +210,26 @@ def parse_firmware(text: str) -> Optional[Dict[str, Tuple[str, str]]]:
     files = read_answer(text)
     if files is None:
         return None
-    found, ethernet = {}, ethernet_devices(files)
-    for path, value in files.items():
-        device = device_of(path)
-        if path == f"{FOLDER}/{device}/fw_ver" and device not in ethernet:
-            found[device] = (files.get(f"{FOLDER}/{device}/board_id", ""), value)
-    return found
+    ethernet = ethernet_devices(files)
+    named = sorted({device_of(path) for path in files if path.endswith(("/fw_ver", "/link_layer"))} - {"", *ethernet})
+    return {d: (files.get(f"{FOLDER}/{d}/board_id", ""), files.get(f"{FOLDER}/{d}/fw_ver", "")) for d in named}
 
 
 def parse_ibstat_firmware(text: str) -> Dict[str, Tuple[str, str]]:
     """The same from ``ibstat``, which tells the type in place of the board."""
-    found = {}
-    for part in re.split(r"(?m)^CA '", text)[1:]:
-        device = part.partition("'")[0]
-        kind = re.search(r"(?m)^\s+CA type: *(\S.*)$", part)
-        version = re.search(r"(?m)^\s+Firmware version: *(\S+)", part)
-        if version and not re.search(r"(?m)^\s+Link layer: *Ethernet", part):
-            found[device] = (kind.group(1) if kind else "", version.group(1))
-    return found
+    told: Dict[str, Dict[str, str]] = {}
+    device = ""
+    for line in text.splitlines():
+        key, _, value = line.strip().partition(":")
+        if line.startswith("CA '"):
+            device = line[len("CA '") :].partition("'")[0]
+            told[device] = {}
+        elif device and key in ("CA type", "Firmware version"):
+            told[device].setdefault(key, value.strip())
+        elif device and key == "Link layer" and value.strip().startswith("Ethernet"):
+            told[device][key] = "Ethernet"
+    rows = {device: row for device, row in told.items() if "Link layer" not in row}
+    return {device: (row.get("CA type", ""), row.get("Firmware version", "")) for device, row in rows.items()}
 
 
 def version_key(text: str) -> Optional[Tuple[int, ...]]:
@@ -236,11 +259,15 @@ def judge_firmware(captured: Captured, profile: Profile, expect: Expect) -> List
     findings = []
     for device, (board, version) in sorted(found.items()):
         locator = f"HCA {device}"
+        evidence = f"version {version or 'not told'}; board {board or 'not told'}"
+        if version_key(version) is None or (not board and any(kind for kind, _ in found.values())):
+            findings.append(unknown(FIRMWARE, "unreadable", evidence, locator))
+            continue
         if exact and version != exact:
-            evidence = f"version {version or 'not told'}, expected {exact}; board {board or 'not told'}"
+            evidence += f"; expected {exact}"
             findings.append(Finding(FIRMWARE, "fail", "hca.firmware_version", locator, evidence, "update_firmware"))
         below = is_below(version, floor) if floor else False
-        evidence = f"version {version or 'not told'}; the profile {profile.name} wants {floor}"
+        evidence = f"version {version}; the profile {profile.name} wants {floor}"
         if below is None:
             findings.append(unknown(FIRMWARE, "unreadable", evidence, locator))
         elif below:
@@ -281,6 +308,6 @@ def firmware_values(captured: Captured, profile: Profile) -> Dict[str, Any]:
 
 _FIRMWARE_NEEDS = ("hcas.firmware", "expect.hca_firmware")
 CHECKS = [
-    Check(NAME, "quick", reads, judge, needs=("hcas.count", "hcas.rate_gbps"), values=values),
+    Check(NAME, "quick", reads, judge, needs=("hcas.count", "hcas.rate_gbps", "hcas.cabled"), values=values),
     Check(FIRMWARE, "quick", firmware_reads, judge_firmware, needs=_FIRMWARE_NEEDS, values=firmware_values),
 ]

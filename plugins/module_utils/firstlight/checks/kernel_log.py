@@ -5,23 +5,26 @@ Two checks: ``kernel_xid``, errors of GPUs and NVSwitches (see ``xid``); ``kerne
 passed over, and the rest at warning or worse is counted as new.
 
 Reads dmesg, and the journal's kernel lines, which a full ring buffer does not lose; both hold the same, so the longer
-count is the true one. Not required: an unprivileged container may read neither, and says so as ``warn``; on a host
-where root may, every line counts. An empty kernel log is not a clean one: a kernel that booted has said something.
+count is the true one. Required, but in a container: an unprivileged one may read neither, and says so as ``warn``. An
+empty kernel log is not a clean one, since a kernel that booted has said something; nor is a text that is no kernel log.
+Where both begin later than what is asked for, that is said (``incomplete``), as ``warn``: what is gone stays gone, and
+a host that is ready now is looked at from here on.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from typing import Dict, Iterable, List, Optional, Tuple
+from collections import deque
+from typing import Deque, Dict, FrozenSet, Iterable, List, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
 from . import xid
-from .capture import Command, Output, Source
+from .capture import CONTAINER, Command, Output, Source, inside
 from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
-from .kernel_log_lines import WARNING, Line, parse
-from .kernel_log_rules import COMPANIONS, DUMP_LINES, DUMPS, HARMLESS, RULES, XID, Rule
+from .kernel_log_lines import WARNING, Line, first_moment, is_log, parse
+from .kernel_log_rules import BESIDE, DUMP_LINES, DUMPS, RULES, Rule, companion, is_harmless
 from .kernel_log_site import KEY, LOOKED_AT, Site, read_site
 
 XIDS, LOG = "kernel_xid", "kernel_log"
@@ -69,12 +72,45 @@ class Seen:
         self.example.setdefault(kind, line)
 
 
+class _Near:
+    """Lines that say nothing alone: known where a rule's line that they come with is near, new elsewhere."""
+
+    def __init__(self, seen: Seen) -> None:
+        self.seen, self.number = seen, 0
+        self.last: Dict[str, int] = {}  # by kind, where the last of those that are known was
+        self.hits: Dict[str, int] = {}  # by symptom, where its last line was
+        self.waiting: Deque[Tuple[int, str, FrozenSet[str], Line]] = deque()
+
+    def next_line(self) -> None:
+        self.number += 1
+        while self.waiting and self.number - self.waiting[0][0] > BESIDE:
+            self.seen.add_new(self.waiting.popleft()[3])
+
+    def hit(self, symptom: str) -> None:
+        self.hits[symptom] = self.number
+        left = [row for row in self.waiting if row[2] and symptom not in row[2]]
+        self.seen.known += len(self.waiting) - len(left)
+        self.waiting = deque(left)
+
+    def add(self, kind: str, owners: FrozenSet[str], line: Line) -> None:
+        hits = [number for symptom, number in self.hits.items() if not owners or symptom in owners]
+        if self.number - max([*hits, self.last.get(kind, -BESIDE)]) < BESIDE:
+            self.last[kind] = self.number
+            self.seen.known += 1
+        else:
+            self.waiting.append((self.number, kind, owners, line))
+
+    def end(self) -> None:
+        for *_, line in self.waiting:
+            self.seen.add_new(line)
+
+
 class TooSlow(Exception):
     """A site's patterns took longer than all checks together may."""
 
 
 def xid_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
-    return {"dmesg": _DMESG, "journal": _JOURNAL} if profile.count("gpus") else {}
+    return {"dmesg": _DMESG, "journal": _JOURNAL, "container": CONTAINER} if profile.count("gpus") else {}
 
 
 def judge_xids(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
@@ -85,19 +121,21 @@ def judge_xids(captured: Captured, profile: Profile, expect: Expect) -> List[Fin
     readable = _readable(captured, ("dmesg", "journal"))
     if not readable:
         return _not_readable(XIDS, captured["dmesg"])
-    logs, broken = [], []
+    logs: List[List[xid.Event]] = []
+    broken: List[str] = []
     for output in readable.values():
         events, odd = xid.parse(line.text for line in parse(output.text, since, words=xid.WORDS) if line.kernel)
         logs.append(events)
-        broken += odd
+        broken = max(broken, odd, key=len)
     findings = xid.judge(XIDS, logs)
     if broken:
         findings.append(unknown(XIDS, "unreadable", f"{len(broken)} lines not understood, first: {broken[0]}"))
-    return findings or ok(XIDS, f"no Xid in the kernel log{_scope(since, readable)}")
+    findings += _incomplete(XIDS, since, readable)
+    return findings or ok(XIDS, f"no Xid in the kernel log{_scope(since)}")
 
 
 def log_reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
-    return {"dmesg": _DMESG, "journal": _JOURNAL, "warnings": _WARNINGS}
+    return {"dmesg": _DMESG, "journal": _JOURNAL, "warnings": _WARNINGS, "container": CONTAINER}
 
 
 def judge_log(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
@@ -109,32 +147,39 @@ def judge_log(captured: Captured, profile: Profile, expect: Expect) -> List[Find
     if not set(readable) - {"warnings"}:
         return _not_readable(LOG, captured["dmesg"])
     clock = [time.monotonic() + _SITE_SECONDS]
+    xids = bool(profile.count("gpus"))
     try:
         logs = [
-            look(parse(output.text, site.since, WARNING if name == "warnings" else None), site, clock)
+            look(parse(output.text, site.since, WARNING if name == "warnings" else None), site, clock, xids)
             for name, output in readable.items()
         ]
     except TooSlow:
         evidence = f"the site's patterns took more than {_SITE_SECONDS:g} s: give fewer, or begin them with ^"
         return [unknown(LOG, "patterns_too_slow", evidence, f"expect.{KEY}")]
-    findings = _judge_rules(logs) + _judge_new(logs)
+    findings = _judge_rules(logs) + _judge_new(logs) + _incomplete(LOG, site.since, readable)
     if findings:
         return findings
     most = max(seen.lines for seen in logs)
-    return ok(LOG, f"nothing bad or new in {most} lines of the kernel log{_scope(site.since, readable)}")
+    return ok(LOG, f"nothing bad or new in {most} lines of the kernel log{_scope(site.since)}")
 
 
-def look(lines: Iterable[Line], site: Site, clock: Optional[List[float]] = None) -> Seen:
-    """Sort the lines of one log. clock: the monotonic time after which TooSlow is raised for the site's patterns."""
+def look(lines: Iterable[Line], site: Site, clock: Optional[List[float]] = None, xids: bool = True) -> Seen:
+    """Sort the lines of one log. clock: the monotonic time after which TooSlow is raised for the site's patterns.
+
+    xids: those are left to the check that judges them.
+    """
     seen, until, left = Seen(), None, 0
+    near = _Near(seen)
     patterns = bool(site.harmless or site.bad)
     for line in lines:
         if not line.kernel:
             continue
         text, seen.lines = line.text, seen.lines + 1
+        near.next_line()
         severe = line.level is not None and line.level <= WARNING
-        if ("NVRM" in text or "SXid" in text) and XID.search(text):
+        if xids and xid.is_one(text):
             seen.known += severe
+            near.hit(XIDS)
             continue
         if patterns and clock and time.monotonic() > clock[0]:
             raise TooSlow
@@ -148,12 +193,20 @@ def look(lines: Iterable[Line], site: Site, clock: Optional[List[float]] = None)
             severe = severe and until is None
         if (rule is not None or severe) and any(pattern.search(text[:LOOKED_AT]) for pattern in site.harmless):
             seen.known += severe
+            if rule is not None:
+                near.hit(rule.symptom)  # what comes along is as harmless
         elif rule is not None:
             seen.add(rule, place, text)
-        elif severe and (until or COMPANIONS.search(text) or HARMLESS.search(text)):
+            near.hit(rule.symptom)
+        elif severe and (until or is_harmless(text)):
             seen.known += 1
         elif severe:
-            seen.add_new(line)
+            kind, owners = companion(text)
+            if kind:
+                near.add(kind, owners, line)
+            else:
+                seen.add_new(line)
+    near.end()
     return seen
 
 
@@ -205,7 +258,7 @@ def _judge_new(logs: List[Seen]) -> List[Finding]:
 
 def _readable(captured: Captured, names: Iterable[str]) -> Dict[str, Output]:
     outputs = {name: captured[name] for name in names}
-    return {name: o for name, o in outputs.items() if not o.problem and not o.code and o.text.strip()}
+    return {name: o for name, o in outputs.items() if not o.problem and not o.code and is_log(o.text)}
 
 
 def _not_readable(check: str, dmesg: Output) -> List[Finding]:
@@ -219,13 +272,32 @@ def _wrong_setting(check: str, error: ValueError) -> Finding:
     return unknown(check, "wrong_setting", what, where)
 
 
-def _scope(since: Optional[float], readable: Dict[str, Output]) -> str:
-    if since is not None:
-        return time.strftime(" since %Y-%m-%dT%H:%M:%SZ", time.gmtime(since))
-    whole = any(_FIRST_LINE in output.text[:4000] for output in readable.values())
-    return "" if whole else "; its first lines after boot are gone"
+def _scope(since: Optional[float]) -> str:
+    return "" if since is None else f" since {_time(since)}"
 
 
-XID_CHECK = Check(XIDS, "quick", xid_reads, judge_xids, needs=("gpus.count", f"expect.{KEY}"), required=False)
-LOG_CHECK = Check(LOG, "quick", log_reads, judge_log, needs=(f"expect.{KEY}",), required=False)
+def _time(moment: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+
+
+def _incomplete(check: str, since: Optional[float], readable: Dict[str, Output]) -> List[Finding]:
+    """The finding for logs that all begin later than they should: after the boot, and after ``since``."""
+    logs = [output.text for name, output in readable.items() if name != "warnings"]
+    if any(_FIRST_LINE in text[:4000] for text in logs):
+        return []
+    begin = min((moment for moment in map(first_moment, logs) if moment is not None), default=None)
+    if begin is not None and since is not None and begin <= since:
+        return []
+    begins = "at a moment that it does not tell" if begin is None else f"at {_time(begin)}"
+    wanted = "the boot" if since is None else _time(since)
+    evidence = f"the log begins {begins}, and should with {wanted}: what was between is lost from dmesg and journal"
+    return [Finding(check, "warn", f"{check}.incomplete", "", evidence, "none")]
+
+
+def _in_container(captured: Captured) -> bool:
+    return "container" in captured and inside(captured["container"])
+
+
+XID_CHECK = Check(XIDS, "quick", xid_reads, judge_xids, needs=("gpus.count", f"expect.{KEY}"), excused=_in_container)
+LOG_CHECK = Check(LOG, "quick", log_reads, judge_log, needs=("gpus.count", f"expect.{KEY}"), excused=_in_container)
 CHECKS = [XID_CHECK, LOG_CHECK]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import Any, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 LEVELS = {"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn": 4, "notice": 5, "info": 6, "debug": 7}
 WARNING = 4
 LINE_MAX = 1000  # characters that are looked at
 
 Words = Tuple[str, ...]
+
+_HEAD, _HEAD_LINES = 65536, 50  # of a text, to tell what it is
 
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _DECODED = re.compile(rf"(\w+)\s*:(\w+)\s*: (?:({_ISO}) |\[[^\]]{{1,40}}\] )?")
@@ -71,6 +73,29 @@ def _iso(text: str) -> Optional[float]:
     except (ValueError, OverflowError):
         return None
     return stamp + float(f"0.{found.group(7) or 0}")
+
+
+def is_log(text: str) -> bool:
+    """Whether this is a kernel log: at least half of its first lines begin as such lines do."""
+    lines = _head(text)
+    return bool(lines) and 2 * sum(map(_has_form, lines)) >= len(lines)
+
+
+def first_moment(text: str) -> Optional[float]:
+    """When the first line was said whose form tells it, in seconds since 1970."""
+    lines = (_parse_line(raw, None, True) for raw in _head(text))
+    return next((line.time for line in lines if line is not None and line.time is not None), None)
+
+
+def _head(text: str) -> List[str]:
+    return [raw for raw in text[:_HEAD].split("\n") if raw and not raw[0].isspace()][:_HEAD_LINES]
+
+
+def _has_form(raw: str) -> bool:
+    found = _DECODED.match(raw)
+    if found and found.group(2) in LEVELS:
+        return True
+    return any(form.match(raw) for form in (_JOURNAL, _KMSG, _SECONDS, _CLOCK, _RAW, _SHORT))
 
 
 def parse(text: str, since: Optional[float] = None, level: Optional[int] = None, words: Words = ()) -> Iterator[Line]:

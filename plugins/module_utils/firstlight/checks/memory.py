@@ -1,4 +1,10 @@
-"""Memory: its size, where the profile states one (``limits.memory_min_bytes``); and errors that were found in it.
+"""Memory: its size, where the profile states one; and errors that were found in it.
+
+``memory_size`` judges what the kernel has to give (``MemTotal``) by ``limits.memory_min_bytes``; without that by the
+modules together, ``dimms.total_gib``, less 2 % and 4 GiB. What the kernel describes its memory with is one byte in 64
+(``struct page``), where AMD's SEV-SNP is on the table of pages one in 256; firmware, the kernel itself, its hash tables
+and the memory put by for a crash take some GiB of any host. A module of 32 is 3 %, so that on hosts of 512 GiB and more
+a lost one is seen. Modules are those of a machine: inside a virtual machine or container they prove nothing.
 
 ``memory_errors`` reads the kernel's error detection (EDAC), which counts by module since its driver was loaded, and the
 memory that the kernel has given up (``HardwareCorrupted``). Not required: on servers whose firmware keeps errors to
@@ -10,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
@@ -19,6 +25,7 @@ from .compared import per_day, told
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
 from .pcie_acs import VIRTUALIZATION
 
+GIB = 1024**3
 NAME, ERRORS = "memory_size", "memory_errors"
 DEFAULT_CORRECTED_PER_DAY = 100.0
 _EDAC = "/sys/devices/system/edac/mc"
@@ -33,8 +40,22 @@ EDAC = read_files(
 )
 
 
+MODULES_SHARE, MODULES_BYTES = 0.02, 4 * GIB
+
+
 def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
-    return {"meminfo": read_files("/proc/meminfo")} if profile.limit("memory_min_bytes", 0) > 0 else {}
+    least, of_modules = least_bytes(profile)
+    meminfo: Dict[str, Source] = {"meminfo": read_files("/proc/meminfo")}
+    if least <= 0:
+        return {}
+    return {**meminfo, "virtualization": VIRTUALIZATION} if of_modules else meminfo
+
+
+def least_bytes(profile: Profile) -> Tuple[float, bool]:
+    """The least that the kernel may have, 0 where nothing says; and whether that is by the modules."""
+    if "memory_min_bytes" in profile.limits:
+        return profile.limit("memory_min_bytes", 0), False
+    return float(profile.dimms.get("total_gib", 0)) * GIB * (1 - MODULES_SHARE) - MODULES_BYTES, True
 
 
 def _read_answer(text: str) -> Optional[Dict[str, str]]:
@@ -55,9 +76,18 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
     found = re.search(r"^MemTotal:\s*([0-9]{1,15}) kB", text, re.MULTILINE)
     if not found:
         return unreadable(NAME, text, "/proc/meminfo")
-    total, least = int(found.group(1)) * 1024, profile.limit("memory_min_bytes", 0)
+    total, (least, of_modules) = int(found.group(1)) * 1024, least_bytes(profile)
+    machine = captured.get("virtualization")
+    if of_modules and machine and total < least:
+        kind = machine.text.strip()[:32]
+        if machine.problem or not kind:
+            return not_known(NAME, machine, "systemd-detect-virt")
+        if kind != "none":
+            said = f"runs in {kind}, with {total} bytes: the modules that the profile tells of are its machine's"
+            return [Finding(NAME, "warn", f"{NAME}.virtual", "", said)]
     if total < least:
         evidence = f"{total} bytes, expected {least:.0f} or more"
+        evidence += f" of modules of {profile.dimms['total_gib']:g} GiB" if of_modules else ""
         return [Finding(NAME, "fail", "memory.missing", "", evidence, "reseat")]
     return ok(NAME, f"{total} bytes")
 
@@ -170,7 +200,7 @@ def error_values(captured: Captured, profile: Profile) -> Dict[str, Any]:
 
 
 CHECKS = [
-    Check(NAME, "quick", reads, judge, needs=("limits.memory_min_bytes",)),
+    Check(NAME, "quick", reads, judge, needs=("limits.memory_min_bytes", "dimms.total_gib")),
     Check(
         ERRORS,
         "quick",

@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
 from .capture import CONTAINER, NO_TOOL, VIRTUAL_MACHINE, Command, Output, Source, inside
+from .compared import LOAD, per_day, uptime
+from .compared import told as known
 from .engine import Captured, Check, Expect, asked, not_known, ok, unknown, unreadable
-from .gpu import QUERY, conclude, expected, read_log
-from .gpu_log import Gpu, parse_log
+from .gpu import QUERY, conclude, expected, fewer_than_expected, read_log
+from .gpu_log import Gpu, SmiLog, parse_log
 
 NAME, FABRIC = "nvlink", "gpu_fabric"
+# of one counter of a link. NVIDIA's DCGM fails a link for 100 CRC errors a second, and for any replay
+DEFAULT_ERRORS_PER_HOUR = 360_000.0
+DEFAULT_REPLAYS_PER_HOUR = 10.0
 STATUS = Command(("nvidia-smi", "nvlink", "-s"), limit=30.0)
 ERRORS = Command(("nvidia-smi", "nvlink", "-e"), limit=30.0)
 _UNIT = "nvidia-fabricmanager.service"
@@ -60,7 +65,7 @@ def reads(profile: Profile, expect: Expect) -> Dict[str, Source]:
     has = expected(profile) and (profile.gpus.get("nvlink") or profile.gpus.get("nvswitch"))
     if not has and not asked(expect, NAME):
         return {}
-    return {"status": STATUS, "errors": ERRORS, "nvidia_smi": QUERY}
+    return {"status": STATUS, "errors": ERRORS, "nvidia_smi": QUERY, "load": LOAD}
 
 
 def parse_status(text: str) -> Optional[List[Links]]:
@@ -97,19 +102,35 @@ def reading(text: str) -> Errors:
     return found
 
 
-def keep(captured: Captured) -> Optional[Errors]:
-    """A reading for the next run: what ``reading`` gives, less what is zero (of a good host nothing but the GPUs).
+def _names(text: str) -> FrozenSet[str]:
+    """The counters of errors that ``nvidia-smi nvlink -e`` names on any link, with a number or without."""
+    names = {found.group(2) for found in map(_COUNTER.match, text.splitlines()) if found}
+    return frozenset(name for name in names if not _NO_ERRORS.search(name))
+
+
+def keep(captured: Captured) -> Optional[Dict[str, Any]]:
+    """A reading for the next run: what ``reading`` gives, less what is zero (of a good host nothing but the GPUs), and
+    under ``uptime`` how long the host was up, where that is told.
 
     None where no counter is told.
     """
     output = captured["errors"]
     found = {} if output.problem or output.code else reading(output.text)
-    kept: Errors = {}
+    kept: Dict[str, Any] = {}
     for gpu, links in found.items():
         if links:
             counts = {link: {name: n for name, n in row.items() if n} for link, row in links.items()}
             kept[gpu] = {link: row for link, row in counts.items() if row}
-    return kept or None
+    up = uptime(captured.get("load"))
+    return {**kept, **({} if up is None else {"uptime": up})} if kept else None
+
+
+def _hours(earlier: Any, output: Optional[Output]) -> float:
+    """How long ago the earlier reading was, at least an hour; all since the boot where it does not tell."""
+    now = uptime(output) or 0.0
+    then = earlier.get("uptime") if isinstance(earlier, dict) else None
+    known = isinstance(then, (int, float)) and not isinstance(then, bool) and 0 <= then <= now
+    return max((now - float(then if known and then else 0)) / 3600, 1.0)
 
 
 def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]:
@@ -125,10 +146,11 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         return [_fail("nvlink.missing", "all GPUs", "nvidia-smi nvlink -s tells of no GPU with NVLink", "escalate")]
     log = parse_log(captured["nvidia_smi"].text)
     places = {gpu.get("uuid"): gpu.locator for gpu in log.gpus} if log else {}
-    findings: List[Finding] = []
+    findings = _judge_told(gpus, log, profile)
     for gpu in gpus:
         findings += _judge_links(gpu, places.get(gpu.uuid, f"GPU {gpu.index} {gpu.uuid}"), profile, gpus)
-    findings += _judge_errors(captured["errors"], gpus, places, profile, expect)
+    hours = _hours(expect.get("nvlink_counters"), captured.get("load"))
+    findings += _judge_errors(captured["errors"], gpus, places, profile, expect, hours)
     if findings:
         return findings
     if status.code:
@@ -144,6 +166,19 @@ def _fail(symptom: str, locator: str, evidence: str, action: str) -> Finding:
 
 def _list(values: List[Any]) -> str:
     return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+
+
+def _judge_told(gpus: List[Links], log: Optional[SmiLog], profile: Profile) -> List[Finding]:
+    """Whether it told of every GPU: of one without NVLink it says nothing at all."""
+    told = {gpu.uuid for gpu in gpus}
+    silent = (
+        [gpu for gpu in log.gpus if gpu.get("uuid").startswith("GPU-") and gpu.get("uuid") not in told] if log else []
+    )
+    if len(silent) == len(log.gpus if log else ()):  # then both name none alike
+        silent = []
+    evidence = "nvidia-smi -q tells of it, nvidia-smi nvlink -s does not"
+    findings = [_fail("nvlink.missing", gpu.locator, evidence, "escalate") for gpu in silent]
+    return findings or fewer_than_expected(NAME, len(told), log, profile, "nvidia-smi nvlink -s")
 
 
 def _judge_links(gpu: Links, place: str, profile: Profile, gpus: List[Links]) -> List[Finding]:
@@ -173,7 +208,7 @@ def _judge_links(gpu: Links, place: str, profile: Profile, gpus: List[Links]) ->
 
 
 def _judge_errors(
-    output: Output, gpus: List[Links], places: Dict[str, str], profile: Profile, expect: Expect
+    output: Output, gpus: List[Links], places: Dict[str, str], profile: Profile, expect: Expect, hours: float
 ) -> List[Finding]:
     if output.problem:
         return not_known(NAME, output, "nvidia-smi nvlink -e")
@@ -185,11 +220,12 @@ def _judge_errors(
     findings: List[Finding] = []
     for gpu in gpus:
         place, counts = places.get(gpu.uuid, f"GPU {gpu.index} {gpu.uuid}"), errors.get(gpu.uuid, {})
-        if not counts and any(speed is not None for speed in gpu.speeds.values()):
-            findings.append(unknown(NAME, "unreadable", "nvidia-smi nvlink -e: no error counter is told", place))
+        silent = _silent(gpu, counts, _names(output.text))
+        if silent:
+            findings.append(unknown(NAME, "unreadable", f"nvidia-smi nvlink -e: {silent}", place))
         before = earlier.get(gpu.uuid) if isinstance(earlier, dict) else None
         if isinstance(before, dict):
-            findings += _judge_growth(place, counts, before, profile)
+            findings += _judge_growth(place, counts, before, profile, hours)
         else:
             told = [f"link {n}: {name} {count}" for n in counts for name, count in counts[n].items() if count]
             if told:
@@ -197,11 +233,20 @@ def _judge_errors(
     return findings
 
 
+def _silent(gpu: Links, counts: Dict[str, Dict[str, int]], names: FrozenSet[str]) -> str:
+    """What is not told of the errors of its active links; all links have the same counters."""
+    active = [str(link) for link, speed in gpu.speeds.items() if speed is not None]
+    if active and not counts:
+        return "no error counter is told"
+    lost = {link: sorted(names - set(counts.get(link, {}))) for link in active}
+    told = [f"link {link}: {', '.join(missing)}" for link, missing in lost.items() if missing]
+    return f"not told: {_some(told)}" if told else ""
+
+
 def _judge_growth(
-    place: str, counts: Dict[str, Dict[str, int]], before: Dict[str, Any], profile: Profile
+    place: str, counts: Dict[str, Dict[str, int]], before: Dict[str, Any], profile: Profile, hours: float
 ) -> List[Finding]:
-    """A link that had to be recovered is failing; of other errors it depends on how many the profile accepts."""
-    most = profile.limits.get("nvlink_errors")
+    """A link that had to be recovered is failing; of other errors it depends on how many come in an hour."""
     bad: List[str] = []
     seen: List[str] = []
     for link in counts:
@@ -211,12 +256,21 @@ def _judge_growth(
             if grown <= 0:
                 continue
             text = f"link {link}: {name} {then} then, {count} now"
-            over = most is not None and grown > most
+            over = grown > _most(name, profile, hours)
             (bad if over or "recovery" in name.lower() else seen).append(text)
     findings = [_fail("nvlink.errors_growing", place, _some(bad), "reboot")] if bad else []
     if seen:
         findings.append(Finding(NAME, "warn", "nvlink.errors", place, _some(seen)))
     return findings
+
+
+def _most(name: str, profile: Profile, hours: float) -> float:
+    """How much a counter may have grown in that time; ``nvlink_errors`` is a number for whatever time."""
+    if "nvlink_errors" in profile.limits:
+        return profile.limit("nvlink_errors", 0)
+    if "replay" in name.lower():
+        return hours * profile.limit("nvlink_replays_per_hour", DEFAULT_REPLAYS_PER_HOUR)
+    return hours * profile.limit("nvlink_errors_per_hour", DEFAULT_ERRORS_PER_HOUR)
 
 
 def _earlier(before: Dict[str, Any], link: str, name: str) -> int:
@@ -253,37 +307,46 @@ def judge_fabric(captured: Captured, profile: Profile, expect: Expect) -> List[F
     log, findings = read_log(FABRIC, output)
     if log is None:
         return findings
+    told = frozenset(name for name in _HEALTHY if any(gpu.get(f"fabric/health/{name}") for gpu in log.gpus))
     for gpu in log.gpus:
-        findings += _judge_registration(gpu)
+        findings += _judge_registration(gpu, told)
     registered = not findings and all(gpu.get("fabric/state") == "Completed" for gpu in log.gpus)
     if inside(captured["container"]):
         evidence = "a container: the fabric manager of its machine is not seen"
         findings.append(Finding(FABRIC, "warn", "fabric_manager.container", "", evidence))
     else:
         findings += _judge_manager(captured, log.driver, registered)
-    told = "registered" if registered else "their generation does not tell its registration"
-    return conclude(FABRIC, output, findings, f"{len(log.gpus)} GPUs: {told}; no fault of the fabric manager")
+    how = "registered" if registered else "their generation does not tell its registration"
+    return conclude(FABRIC, output, findings, f"{len(log.gpus)} GPUs: {how}; no fault of the fabric manager")
 
 
 def _fabric(status: str, symptom: str, locator: str, evidence: str, action: str) -> Finding:
     return Finding(FABRIC, status, symptom, locator, evidence, action)
 
 
-def _judge_registration(gpu: Gpu) -> List[Finding]:
-    """state: of the registration; status: how it ended; health: of the GPU's ways through the fabric (NVLink 5)."""
+def _judge_registration(gpu: Gpu, told: FrozenSet[str]) -> List[Finding]:
+    """state: of the registration; status: how it ended; health: of the GPU's ways through the fabric (NVLink 5).
+
+    told: what of the health any GPU of this host tells. Those before Hopper are not registered, and tell no state.
+    """
     state, status = gpu.get("fabric/state"), gpu.get("fabric/status")
     if state == "In Progress":
         return [_fabric("fail", "gpu.fabric_waiting", gpu.locator, "registration in progress", "wait")]
     if state == "Not Started":
         return [_fabric("fail", "gpu.fabric_not_started", gpu.locator, "registration has not started", "reboot")]
-    if state not in ("", "Completed"):
-        return [unknown(FABRIC, "unreadable", f"fabric state {state[:60]}", gpu.locator)]
+    if state != "Completed" and (state or gpu.from_hopper):
+        return [unknown(FABRIC, "unreadable", f"fabric state {state[:60] or 'N/A'}", gpu.locator)]
     if state and status != "Success":
         evidence = f"registration ended with status {status or 'not told'}"
         return [_fabric("fail", "gpu.fabric_failed", gpu.locator, evidence, "reboot")]
     health = [(name, gpu.get(f"fabric/health/{name}")) for name in _HEALTHY]
     sick = [f"{name} {value}" for name, value in health if value and value.lower() not in _HEALTHY[name]]
-    return [_fabric("fail", "gpu.fabric_unhealthy", gpu.locator, ", ".join(sick), "reboot")] if sick else []
+    if sick:
+        return [_fabric("fail", "gpu.fabric_unhealthy", gpu.locator, ", ".join(sick), "reboot")]
+    silent = [name for name, value in health if not value and name in told]
+    return (
+        [unknown(FABRIC, "unreadable", f"fabric health not told: {', '.join(silent)}", gpu.locator)] if silent else []
+    )
 
 
 _HEALTHY: Dict[str, Tuple[str, ...]] = {
@@ -327,14 +390,29 @@ def _judge_manager(captured: Captured, driver: str, registered: bool) -> List[Fi
     return []
 
 
+def values(captured: Captured, profile: Profile) -> Dict[str, Any]:
+    """Errors of all links, over the time since boot: the driver's counters cannot be older."""
+    links = [counts for gpu in reading(captured["errors"].text).values() for counts in gpu.values()]
+    total = sum(n for counts in links for n in counts.values()) if links else None
+    return known({"nvlink.errors_per_day": per_day(total, uptime(captured.get("load")))})
+
+
 CHECKS = [
     Check(
         NAME,
         "quick",
         reads,
         judge,
-        needs=("gpus.nvlink", "gpus.nvswitch", "limits.nvlink_errors", "expect.nvlink_counters"),
+        needs=(
+            "gpus.nvlink",
+            "gpus.nvswitch",
+            "limits.nvlink_errors",
+            "limits.nvlink_errors_per_hour",
+            "limits.nvlink_replays_per_hour",
+            "expect.nvlink_counters",
+        ),
         keeps={"nvlink_counters": keep},
+        values=values,
     ),
     Check(FABRIC, "quick", reads_fabric, judge_fabric, needs=("gpus.nvswitch",)),
 ]

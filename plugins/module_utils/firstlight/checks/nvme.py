@@ -120,9 +120,19 @@ def _data_drives(drives: List[Drive], profile: Profile) -> List[Drive]:
     return [d for d in drives if not (system and system in d.model.lower())]
 
 
+def _each_once(drives: List[Drive]) -> List[Drive]:
+    """Each drive once: what is told of twice, and namespaces of one serial number, of which the largest counts."""
+    found: Dict[str, Drive] = {}
+    for drive in {drive.device: drive for drive in reversed(drives)}.values():
+        name = drive.serial or drive.device
+        if name not in found or found[name].size <= drive.size:
+            found[name] = drive
+    return sorted(found.values(), key=lambda drive: [d.device for d in drives].index(drive.device))
+
+
 def _judge_drives(drives: List[Drive], profile: Profile, judged: bool) -> List[Finding]:
     want, least = profile.count("nvme"), int(profile.nvme.get("min_bytes", 0))
-    data = _data_drives(drives, profile)
+    data = _each_once(_data_drives(drives, profile))
     large = [d for d in data if d.size >= least]
     if len(large) < want:
         missing = want - len(large)

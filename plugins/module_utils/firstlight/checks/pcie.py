@@ -32,6 +32,7 @@ _PLURALS = {"gpus": "GPUs", "hcas": "HCAs", "nvme": "NVMe drives", "ethernet": "
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 _ALL_ONES = 63  # the width that a device shows that does not answer any more: its register reads as all ones
+_ROOT = re.compile(r"^pci[0-9a-f]{4,8}:[0-9a-f]{2}$")
 _DEVICES_MAX = 4096
 _WORKING = ("P0", "P1", "P2", "P3", "P4")
 
@@ -179,7 +180,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         ends = [device for device in ends if device.kind not in missing]
     for device in ends:
         findings += _judge_end(device, by_address, profile, states.get(device.address), bare, asleep)
-    findings += _judge_bridges(ends, by_address, profile)
+    findings += _judge_bridges(ends, by_address, profile, bare)
     if findings:
         return findings
     told = ", ".join(f"{sum(d.kind == kind for d in ends)} {name}" for kind, name in _PLURALS.items())
@@ -244,9 +245,10 @@ def _judge_end(
 ) -> List[Finding]:
     lanes, level = _wanted(device, profile)
     wanted = lanes is not None or level is not None
-    if device.kind == "ethernet" and not wanted:
-        return []  # those on the board often sit on fewer lanes by design
-    could = _could_be(device, devices.get(device.above))
+    upper = devices.get(device.above)
+    could = _could_be(device, upper)
+    if device.kind == "ethernet":  # those on the board often sit on fewer lanes by design: only both ends tell
+        could = (upper and upper.max_width and could[0]) or None, (upper and upper.max_generation and could[1]) or None
     if device.gone:
         evidence = "its registers read as all ones: it has fallen off the bus"
         return [Finding(NAME, "fail", "pcie.no_answer", device.locator, evidence, "power_cycle")]
@@ -272,30 +274,45 @@ def _judge_end(
         else:
             evidence += f"; in state {state}" if state else ""
             findings.append(Finding(NAME, status, "pcie.slow", device.locator, evidence, action))
+    if device.kind == "ethernet" and wanted and not findings:
+        # what the profile wants is the least of cards of many kinds, so that more may be usual for this one
+        pairs = (("pcie.narrow", device.width, could[0]), ("pcie.slow", device.generation, could[1]))
+        less = [symptom for symptom, seen, most in pairs if seen < (most or 0)]
+        findings = [Finding(NAME, "warn", symptom, device.locator, evidence, "none") for symptom in less]
     return findings
 
 
-def _judge_bridges(ends: List[Device], devices: Mapping[str, Device], profile: Profile) -> List[Finding]:
+def _judge_bridges(ends: List[Device], devices: Mapping[str, Device], profile: Profile, bare: bool) -> List[Finding]:
     """The links between switches and the processor, once each.
 
     They fail when they are below what a device under them needs by the profile, and are a warning when they are only
     less than they could be. From a device up, links and the insides of switches take turns.
     """
     below: Dict[str, List[Device]] = {}
+    findings = []
     for device in ends:
         chain: List[str] = []
         above = device.above
         while above in devices and devices[above].kind == "bridge" and above not in chain and len(chain) < 32:
             chain.append(above)
             above = devices[above].above
+        if bare and _wanted(device, profile) != (None, None) and not _ROOT.match(above):
+            said = f"what it hangs on is not told: {above[:40] or 'N/A'}"
+            findings.append(unknown(NAME, "unreadable", said, device.locator))
         for address in chain[1:-1:2]:
             below.setdefault(address, []).append(device)
-    findings = []
     for address, under in sorted(below.items()):
         lower = devices[address]
         could = _could_be(lower, devices.get(lower.above))
-        if lower.gone or lower.width is None or lower.generation is None:
+        if lower.gone:
             continue  # then nothing below it answers either
+        if lower.width is None or lower.generation is None:
+            # what is below has a link of its own, or is unknown by itself
+            answering = [device for device in under if device.width is not None and not device.gone]
+            if answering and bare:
+                evidence = f"no link is told, above {answering[0].locator}, which has one"
+                findings.append(unknown(NAME, "unreadable", evidence, lower.locator))
+            continue
         wants = [_wanted(device, profile) for device in under]
         lanes = max([want[0] or 0 for want in wants], default=0)
         level = max([want[1] or 0 for want in wants], default=0)

@@ -2,8 +2,9 @@
 
 Docker is asked over its own socket, for which no command is needed: whether containers can have GPUs
 (``expect.docker_gpu``, as the role docker_engine set it up), and which containers there are. ``expect.containers``
-names those that may be (patterns as in ``dcgm-*``); then every other one is a failure. Without it only what is left
-over from a job, or holds the whole host (privileged, the host's processes), is reported, as a warning.
+names those that may be (patterns as in ``dcgm-*``); then every other one is a failure. Without it three kinds are
+reported, as warnings: what is left over from a job, what holds the whole host (privileged, the host's processes), and
+what runs while no job may.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..profile import Profile
 from .capture import REFUSED, Command, Get, Output, Source, read_files
 from .compared import told
 from .engine import Captured, Check, Expect, not_known, ok, unknown, unreadable
+from .gpu_running import wanted
 
 DOCKER, EXPORTERS, UNITS = "docker", "exporters", "failed_units"
 DOCKER_SOCKET = "/run/docker.sock"
@@ -102,12 +104,16 @@ def judge_docker(captured: Captured, profile: Profile, expect: Expect) -> List[F
     listed = captured.get("containers")
     told: List[str] = []
     if listed is not None:
-        findings += _judge_containers(listed, expect.get("containers"), told)
+        findings += _judge_containers(listed, expect.get("containers"), told, wanted("", expect.get("gpu_processes")))
     return findings or ok(DOCKER, ", ".join([f"active, version {version}", *told]))
 
 
 def _judge_gpu_access(daemon: Mapping[str, Any], cdi: Optional[Output], wanted: str) -> List[Finding]:
     """Whether containers can have GPUs in the way that was set up. That they see each one, the role proved."""
+    if wanted == "auto":  # as the role chose: by the version, which may have been another then
+        major = str(daemon["ServerVersion"]).partition(".")[0]
+        new = major.isdecimal() and int(major) >= 25
+        wanted = "cdi" if new and "nvidia" not in (daemon.get("Runtimes") or {}) else "runtime"
     if wanted == "runtime" and "nvidia" not in (daemon.get("Runtimes") or {}):
         runtimes = ", ".join(sorted(str(name) for name in daemon.get("Runtimes") or {}))[:200]
         evidence = f"no runtime nvidia; there are {runtimes or 'none'}"
@@ -126,8 +132,8 @@ def _judge_gpu_access(daemon: Mapping[str, Any], cdi: Optional[Output], wanted: 
     return [_docker("docker.no_gpu", "no file in /etc/cdi or /var/run/cdi describes nvidia.com/gpu", "escalate")]
 
 
-def _judge_containers(output: Output, allowed: Any, told: List[str]) -> List[Finding]:
-    """told: gets what to say of them when nothing is wrong."""
+def _judge_containers(output: Output, allowed: Any, told: List[str], in_use: bool) -> List[Finding]:
+    """told: gets what to say of them when nothing is wrong. in_use: whether a job may run, and so its containers."""
     if output.problem or output.code:
         return not_known(DOCKER, output, f"{DOCKER_SOCKET} /containers")
     try:
@@ -138,7 +144,13 @@ def _judge_containers(output: Output, allowed: Any, told: List[str]) -> List[Fin
     if len(rows) > _CONTAINERS_MAX or more:
         return [unknown(DOCKER, "too_many", f"{len(rows) + more} containers, {_CONTAINERS_MAX} are looked at")]
     patterns = [str(pattern) for pattern in allowed] if isinstance(allowed, (list, tuple)) else None
-    findings = [finding for row in rows for finding in _judge_container(row, patterns)]
+    judged = [(row, _judge_container(row, patterns)) for row in rows]
+    findings = [finding for _, found in judged for finding in found]
+    other = [row for row, found in judged if not found and row.get("state") == "running"]
+    if other and patterns is None and not in_use:
+        names = ", ".join(f"{row.get('name') or row.get('id')} ({row.get('status') or 'running'})" for row in other[:8])
+        evidence = f"{names}{' and more' * (len(other) > 8)}; nobody has said that they may"
+        findings.append(Finding(DOCKER, "warn", "container.running", f"{len(other)} containers", evidence, "none"))
     running = sum(row.get("state") == "running" for row in rows)
     told.append(f"{running} of {len(rows)} containers running")
     return findings

@@ -30,7 +30,8 @@ WORDS = ("NVRM", "SXid")  # one of them is in every line that is parsed here
 
 _XID = re.compile(r"NVRM: Xid \(([^()]{1,80})\): (\d{1,6})\b(.{0,1000})")
 _SXID = re.compile(r"nvidia-nvswitch(\d{1,4}): SXid \(([^()]{1,80})\): (\d{1,6})\b,?(.{0,1000})")
-_BROKEN = re.compile(r"NVRM: Xid \(.{0,300}|nvidia-nvswitch\d{0,4}: SXid \(.{0,300}")
+# whatever else it says: a line that is meant to be one
+_ONE = re.compile(r"NVRM: (?:.{0,60})?\bXid|\bSXid|NVRM: .{0,200}fallen off the bus")
 _FALLEN = re.compile(r"NVRM: GPU (?:at )?(?:PCI:)?([0-9a-fA-F:.]{5,20}): GPU has fallen off the bus")
 # The same over several lines: "The NVIDIA GPU <place>", "(PCI ID: ...) installed in this system has", "fallen off ..."
 _NAMED = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]{5,20})")
@@ -133,9 +134,14 @@ def parse(lines: Iterable[str]) -> Tuple[List[Event], List[str]]:
             event = _lost(named, line)
         if event is not None:
             events.append(event)
-        elif _BROKEN.search(line):
+        elif _ONE.search(line):
             broken.append(line)
     return events, broken
+
+
+def is_one(line: str) -> bool:
+    """Whether ``parse`` makes something of it: an event, or a line that is not understood."""
+    return any(word in line for word in WORDS) and bool(_ONE.search(line))
 
 
 def _event(line: str) -> Optional[Event]:

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 from ..findings import Finding
 from ..profile import Profile
-from ..zfs.health import judge_pool
+from ..zfs.health import DEFAULT_DRIVE_ERRORS, judge_pool
 from ..zfs.properties import SERIALS, read_serials
 from ..zfs.status import STATES, Leaf, Pool, read_pools
 from .capture import NO_TOOL, Command, Output, Source
@@ -32,6 +32,7 @@ _SECTIONS = (
     ("special", "special"),
     ("dedup", "dedup"),
 )
+_ERRORS = ("read", "write", "checksum")
 _NAME = re.compile(r"^[a-z][A-Za-z0-9_.:-]{0,63}$")
 
 
@@ -66,7 +67,8 @@ def _pool(said: Mapping[str, Any]) -> Pool:
     state = str(said["state"])
     if state not in STATES:
         raise ValueError(f"zpool's JSON is not understood: state {state[:40]!r}")
-    scan, count = said.get("scan_stats") or {}, int(said.get("error_count") or 0)
+    scan, count = said.get("scan_stats") or {}, said.get("error_count")
+    errors = "" if count is None else f"{int(count)} data errors, use '-v' for a list"
     leaves = []
     for key, section in _SECTIONS:
         tops = said.get(key) or {}
@@ -82,7 +84,7 @@ def _pool(said: Mapping[str, Any]) -> Pool:
         number=str(said.get("pool_guid") or said.get("guid") or ""),
         message=str(said.get("msgid") or ""),
         scan=_scan(scan),
-        errors=f"{count} data errors, use '-v' for a list" if count else "No known data errors",
+        errors=errors if count is None or int(count) else "No known data errors",
         leaves=tuple(leaves),
     )
 
@@ -106,7 +108,10 @@ def _leaf(said: Mapping[str, Any], groups: Tuple[str, ...], section: str) -> Lea
         raise ValueError(f"zpool's JSON is not understood: state {state[:40]!r}")
     was = str(said.get("was") or "")
     note = f"was {was}" if was else str(said.get("aux") or "").lower().replace("_", " ")
-    read, write, checksum = (int(said.get(f"{kind}_errors") or 0) for kind in ("read", "write", "checksum"))
+    # of a lost drive they are not told, and of a spare that rests
+    counted = section not in ("spares",) and state in ("ONLINE", "DEGRADED")
+    numbers = [said[f"{kind}_errors"] if counted else said.get(f"{kind}_errors") or 0 for kind in _ERRORS]
+    read, write, checksum = map(int, numbers)
     path, number = was or str(said.get("path") or ""), str(said.get("guid") or "")
     return Leaf(str(said["name"]), state, path, read, write, checksum, groups, section, note, number=number)
 
@@ -144,10 +149,21 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         return [Finding(NAME, "fail", "zfs.no_pool", name, f"is not imported; imported: {others}", "escalate")]
     drives = captured["drives"]
     serials = {} if drives.problem or drives.code else read_serials(drives.text)
-    findings = judge_pool(pool, serials, int(wanted.get("drives") or 0))
+    findings = judge_pool(
+        pool, serials, int(wanted.get("drives") or 0), profile.limit("zfs_drive_errors", DEFAULT_DRIVE_ERRORS)
+    )
+    if silent := _silent(pool):
+        findings.append(unknown(NAME, "unreadable", f"zpool status: not told: {', '.join(silent)}", name))
     findings += _judge_used(captured["used"], name, profile)
     wrong = [finding for finding in findings if finding.status != "ok"]
     return wrong or findings[:1] or ok(NAME, f"{name} ONLINE")
+
+
+def _silent(pool: Pool) -> List[str]:
+    """What every pool tells, and this one does not."""
+    silent = [] if pool.errors else ["errors"]
+    silent += [] if any(not leaf.section for leaf in pool.leaves) else ["its drives"]
+    return silent
 
 
 def _judge_used(output: Output, name: str, profile: Profile) -> List[Finding]:
@@ -166,4 +182,5 @@ def _judge_used(output: Output, name: str, profile: Profile) -> List[Finding]:
     return [Finding(NAME, "warn", "zfs.pool_full", name, evidence, "none")]
 
 
-CHECKS = [Check(NAME, "quick", reads, judge, needs=("expect.zfs_pool", "limits.disk_used_percent"))]
+_NEEDS = ("expect.zfs_pool", "limits.disk_used_percent", "limits.zfs_drive_errors")
+CHECKS = [Check(NAME, "quick", reads, judge, needs=_NEEDS)]

@@ -9,6 +9,7 @@ from typing import Any
 from ..checks import ALL_CHECKS, TIERS
 from ..checks.engine import Value, bounded_values
 from ..findings import Finding
+from ..slots import serials
 from .earlier import Memory, read
 from .state import CHECK
 
@@ -22,12 +23,14 @@ _EVERY_TIME = next(iter(TIERS))
 class Answer:
     """ran: names of the checks whose findings take the place of earlier ones. memory: what to give the host's next run,
     nothing where it cannot be taken. values: by check what hosts are compared by. findings: what is wrong with these.
+    serials: of its GPUs by PCI address.
     """
 
     ran: frozenset[str] = _NONE
     memory: Memory = field(default_factory=dict)
     values: dict[str, dict[str, Value]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    serials: dict[str, str] = field(default_factory=dict)
 
 
 def read_answer(told: Any) -> Answer:
@@ -39,11 +42,12 @@ def read_answer(told: Any) -> Answer:
         frozenset(name for name in names if isinstance(name, str)) & _NAMES if isinstance(names, list) else frozenset()
     )
     values = {check: found for check, found in bounded_values(told.get("values")).items() if check in _NAMES}
+    gpus = serials(told.get("serials"))
     try:
-        return Answer(ran, read(told.get("remember") or {}), values)
+        return Answer(ran, read(told.get("remember") or {}), values, serials=gpus)
     except ValueError as error:
         evidence = f"what the host would have remembered {error}; what is known of it stays"
-        return Answer(ran, {}, values, [Finding(CHECK, "warn", "earlier.refused", evidence=evidence)])
+        return Answer(ran, {}, values, [Finding(CHECK, "warn", "earlier.refused", evidence=evidence)], gpus)
 
 
 def held_over(ran: Collection[str] = ()) -> frozenset[str]:

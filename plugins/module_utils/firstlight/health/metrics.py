@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
-from pathlib import Path
 from typing import Iterable
 
 from ..findings import Finding
@@ -48,18 +44,3 @@ def text(findings: Iterable[Finding], ready: bool, at: float, seconds: float) ->
 def escaped(value: str) -> str:
     clean = value.encode("utf-8", "replace").decode("utf-8")
     return clean.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-
-
-def write(path: str, content: str) -> None:
-    """Whole or not at all: the exporter reads it at any time. The name in between does not end in .prom."""
-    folder, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - a link stays the link that it is
-    handle, fresh = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        Path(fresh).chmod(0o644)
-        Path(fresh).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(fresh).unlink()
-        raise

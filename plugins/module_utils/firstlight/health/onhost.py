@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
 import json
+import os
 import platform
 import sys
 import time
@@ -15,13 +17,17 @@ from pathlib import Path
 from typing import Any, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from ..checks import ALL_CHECKS, TIERS, run_checks
+from ..checks.capture import Ended, end_on_signals
 from ..checks.engine import Result, Run
 from ..checks.folder import Capture, capture, facts_here, read_folder, replay, write_folder
-from ..findings import Finding
+from ..checks.places import Placing
+from ..findings import Finding, printable, shorten
 from ..profile import Profile
+from ..streams import plain_output
+from ..wholefile import write_whole
 from . import VERSION, earlier, metrics, state
 from .earlier import Memory
-from .settings import Settings, in_use, known_check, load_profile, load_settings, read_expect
+from .settings import Settings, in_use, known_check, load_profile, load_settings, of_system, read_expect
 from .verdicts import NOT_TOLD, lines, record, status
 
 USUAL = "quick"
@@ -53,16 +59,38 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run one command; returns the exit status."""
+    """Run one command; returns the exit status. A signal that ends it ends all that it runs."""
+    plain_output()
     options = _parser().parse_args(arguments)
     try:
+        end_on_signals()
         return _command(options)
-    except (ValueError, OSError) as error:
-        said = error if isinstance(error, ValueError) else f"{error.filename or ''}: {error.strerror}"
-        print(f"firstlight-checks: {said}", file=sys.stderr)
+    except ValueError as error:
+        complain(str(error))
+    except OSError as error:
+        complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+    except Ended as ended:
+        complain(f"ended by {ended}, and with it all that it ran")
     except KeyboardInterrupt:
-        print("firstlight-checks: interrupted", file=sys.stderr)
+        complain("interrupted")
+    except Exception as error:  # what no validation has foreseen: nobody is helped by a traceback on a host
+        complain(f"a fault of the checks, please report it: {type(error).__name__}: {error}"[:300])
     return NOT_TOLD
+
+
+def say(text: str) -> None:
+    """Print lines; a reader that has enough of them changes no exit status. OSError where they cannot be written."""
+    try:
+        print(printable(text))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing is left for the flush at exit to fail at
+
+
+def complain(message: str) -> None:
+    """One line to standard error, whatever is in it."""
+    print(f"firstlight-checks: {shorten(message, 4000)}", file=sys.stderr)
 
 
 def _command(options: argparse.Namespace) -> int:
@@ -78,6 +106,7 @@ def _command(options: argparse.Namespace) -> int:
         return _judge(options)
     profile = load_profile(_profile_path(options))
     settings = _settings(options)
+    settings = dataclasses.replace(settings, expect=of_system(settings.expect, facts_here(VERSION)["system"]))
     path = _state_path(options)
     settings, memory, wrong = _remembered(path, settings)
     if options.command == "capture":
@@ -89,9 +118,10 @@ def _command(options: argparse.Namespace) -> int:
             options.tier or USUAL,
             options.check,
             options.timeout,
+            Placing(),
         )
         files = write_folder(kept, options.where)
-        print(f"{options.where}: {len(kept.outputs)} sources of {len(kept.read_by)} checks in {files} files")
+        say(f"{options.where}: {len(kept.outputs)} sources of {len(kept.read_by)} checks in {files} files")
         return 0
     started = time.time()
     result = judged(profile, settings, options)
@@ -100,15 +130,21 @@ def _command(options: argparse.Namespace) -> int:
     result = dataclasses.replace(result, findings=[*result.findings, *wrong])
     if options.command == "metrics":
         taken = time.time() - started
-        metrics.write(options.where, metrics.text(result.findings, result.verdict.ready, started, taken))
+        write_whole(options.where, metrics.text(result.findings, result.verdict.ready, started, taken))
         return 0
     return tell(options.json, _record(platform.node(), result, options.tier or USUAL, started))
 
 
-def judged(profile: Profile, settings: Settings, options: argparse.Namespace, run: Optional[Run] = None) -> Result:
-    """Judge this host, or what ``run`` gives of another; options has tier, timeout and check."""
-    more: Dict[str, Any] = {} if run is None else {"run": run}
-    return run_checks(
+def judged(
+    profile: Profile,
+    settings: Settings,
+    options: argparse.Namespace,
+    run: Optional[Run] = None,
+    today: Optional[datetime.date] = None,
+) -> Result:
+    """Judge this host, or what ``run`` gives of another; options has tier, timeout and check. today: for the skips."""
+    placing = Placing() if run is None else Placing(run)
+    result = run_checks(
         ALL_CHECKS,
         profile,
         settings.expect,
@@ -116,14 +152,16 @@ def judged(profile: Profile, settings: Settings, options: argparse.Namespace, ru
         settings.skips,
         settings.require,
         options.timeout,
+        today,
         only=options.check,
-        **more,
+        run=placing,
     )
+    return placing.told(result)
 
 
 def judge_capture(kept: Capture, profile: Profile, settings: Settings, options: argparse.Namespace) -> Dict[str, Any]:
     """The record of the host that a capture is of. Its expectations hold where ``settings`` have no own."""
-    expect = {**read_expect(kept.facts.get("expect") or {}), **settings.expect}
+    expect = of_system({**read_expect(kept.facts.get("expect") or {}), **settings.expect}, system_of(kept))
     tier = options.tier or str(kept.facts.get("tier"))
     if tier not in TIERS:
         raise ValueError(f"the capture's tier {tier[:20]!r} is none of {', '.join(TIERS)}")
@@ -132,12 +170,27 @@ def judge_capture(kept: Capture, profile: Profile, settings: Settings, options: 
     for name in only:
         known_check("the capture's checks", name)
     how = argparse.Namespace(tier=tier, timeout=None, check=only)
+    when = shorten(kept.facts.get("time", ""), 40)
     try:
-        result = judged(profile, Settings(expect, settings.skips, settings.require), how, replay(kept))
+        result = judged(profile, Settings(expect, settings.skips, settings.require), how, replay(kept), _day(when))
     except Exception as error:  # its profile and expectations are a stranger's
         raise ValueError(f"it cannot be judged by this profile: {type(error).__name__}: {error}"[:300]) from None
-    when = str(kept.facts.get("time", ""))[:40]
-    return _record(str(kept.facts.get("host", ""))[:80] or "host", result, tier, when)
+    return _record(shorten(kept.facts.get("host", ""), 80) or "host", result, tier, when)
+
+
+def _day(time_of_capture: str) -> Optional[datetime.date]:
+    """The day of a capture, by which its skips hold; None where it does not tell."""
+    try:
+        return datetime.date.fromisoformat(time_of_capture[:10])
+    except ValueError:
+        return None
+
+
+def system_of(kept: Capture) -> Dict[str, str]:
+    """What the captured host runs, as ``of_system`` takes it."""
+    told = kept.facts.get("system")
+    known = told if isinstance(told, dict) else {}
+    return {key: str(known.get(key)) for key in ("distribution", "version", "architecture")}
 
 
 def _judge(options: argparse.Namespace) -> int:
@@ -145,7 +198,7 @@ def _judge(options: argparse.Namespace) -> int:
     if options.profile:
         profile = load_profile(options.profile)
     else:
-        print("firstlight-checks: judged by the profile that the capture brings", file=sys.stderr)
+        complain("judged by the profile that the capture brings")
         profile = Profile.from_dict(kept.facts.get("profile") or {})
     return tell(options.json, judge_capture(kept, profile, _settings(options, default=False), options))
 
@@ -157,7 +210,7 @@ def _record(name: str, result: Result, tier: str, when: Any) -> Dict[str, Any]:
 
 def tell(as_json: bool, row: Dict[str, Any]) -> int:
     """Print a host's record; returns the exit status."""
-    print(json.dumps(row, indent=2) if as_json else "\n".join(lines([row])))
+    say(json.dumps(row, indent=2) if as_json else "\n".join(lines([row])))
     return status([row])
 
 
@@ -218,9 +271,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
     if not 0 < value <= 86400:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is no number of seconds from above 0 to 86400")
     return value
 
 

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
 from ..checks import ALL_CHECKS, Skip
 from ..checks.kernel_log_site import read_site
+from ..findings import shorten
 from ..profile import Profile
 
 BYTES_MAX = 1024 * 1024
@@ -25,6 +26,7 @@ EXPECT: Dict[str, Tuple[Tuple[type, ...], str]] = {
     "zfs_pool": ((dict,), "a mapping"),
     "acs_in_virtual_machines": ((bool,), "true or false"),
     "gpu_driver": ((str,), "text"),
+    "gpu_vbios": ((str,), "text"),
     "gpu_rdma": ((str,), "text"),
     "gpu_processes": ((list,), "a list"),
     "hca_firmware": ((str,), "text"),
@@ -33,7 +35,9 @@ EXPECT: Dict[str, Tuple[Tuple[type, ...], str]] = {
     "kernel_log": ((dict,), "a mapping"),
     "reboot_due": ((bool,), "true or false"),
     "dcgm_diag_level": ((int,), "1, 2 or 3"),
+    "versions": ((dict,), "a mapping"),
 }
+VERSIONS = ("gpu_driver", "gpu_vbios", "hca_firmware")  # what versions may say
 
 
 @dataclass(frozen=True)
@@ -101,12 +105,40 @@ def read_expect(expect: Any) -> Dict[str, Any]:
             raise ValueError(f"expect.{name}: must be {what}, not {type(value).__name__}")
     for name, port in given.get("exporters", {}).items():
         if isinstance(port, bool) or not re.fullmatch(r"[0-9]{1,5}", str(port)) or not 1 <= int(port) <= 65535:
-            raise ValueError(f"expect.exporters.{name}: {port!r} is no port from 1 to 65535")
+            raise ValueError(f"expect.exporters.{shorten(name, 60)}: {port!r} is no port from 1 to 65535")
     level = given.get("dcgm_diag_level", 1)
     if isinstance(level, bool) or level not in (1, 2, 3):
         raise ValueError(f"expect.dcgm_diag_level: must be 1, 2 or 3, not {level!r}")
     read_site(given)  # kernel_log
+    _check_versions(given.get("versions", {}))
     return given
+
+
+def of_system(expect: Mapping[str, Any], system: Mapping[str, Any]) -> Dict[str, Any]:
+    """The same without ``versions``, and with what it says of a host that runs this system.
+
+    versions: distribution ("debian-12") to architecture to expectations, "any" for all that are not named. system:
+    distribution, version, architecture, as ``facts_here`` has them. What expect says itself goes before.
+    """
+    versions = expect.get("versions") or {}
+    others = versions.get("any") or {}
+    of_distribution = versions.get("{distribution}-{version}".format(**system)) or others
+    picked = of_distribution.get(system["architecture"]) or of_distribution.get("any") or {}
+    return {**picked, **{name: value for name, value in expect.items() if name != "versions"}}
+
+
+def _check_versions(versions: Mapping[str, Any]) -> None:
+    for distribution, architectures in versions.items():
+        where = f"expect.versions.{shorten(distribution, 40)}"
+        if not isinstance(architectures, dict):
+            raise ValueError(f"{where}: must be a mapping, not {type(architectures).__name__}")
+        for architecture, wanted in architectures.items():
+            where_too = f"{where}.{shorten(architecture, 40)}"
+            if not isinstance(wanted, dict) or not all(isinstance(value, str) for value in wanted.values()):
+                raise ValueError(f"{where_too}: must be a mapping of texts")
+            for name in wanted:
+                if name not in VERSIONS:
+                    raise ValueError(f"{where_too}: unknown key {str(name)[:60]!r}; known are {', '.join(VERSIONS)}")
 
 
 def in_use(expect: Mapping[str, Any]) -> Dict[str, Any]:

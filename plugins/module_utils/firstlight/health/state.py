@@ -8,9 +8,9 @@ import stat
 from typing import List, Tuple
 
 from ..findings import Finding
+from ..wholefile import write_whole
 from . import earlier
 from .earlier import Memory
-from .metrics import write
 
 FORMAT = 1
 CHECK = "earlier"  # what looked, in the findings about it
@@ -52,7 +52,7 @@ def _parse(content: bytes) -> Memory:
 def save(path: str, memory: Memory) -> List[Finding]:
     """Write the file, whole or not at all; the finding where that is not possible."""
     try:
-        write(path, json.dumps({"format": FORMAT, "earlier": memory}, indent=1, sort_keys=True) + "\n")
+        write_whole(path, json.dumps({"format": FORMAT, "earlier": memory}, indent=1, sort_keys=True) + "\n")
     except OSError as error:
         return [Finding(CHECK, "warn", "earlier.not_written", path, error.strerror or "")]
     return []

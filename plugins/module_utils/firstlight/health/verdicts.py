@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from ..findings import Finding, Verdict, verdict
+from ..findings import Finding, Verdict, shorten, verdict
 
 FIT, NOT_FIT, NOT_TOLD = 0, 1, 2  # exit status; 2 is also that of wrong usage
 NAMED_MAX = 40  # hosts that a line names
@@ -61,7 +61,7 @@ def lines(records: Iterable[Mapping[str, Any]], common: Iterable[Mapping[str, An
     shared = list(common)
     said = [text for entry in shared for text in common_lines(entry)]
     for row in records:
-        said.append(f"{row['name']}: {_WORDS[row['fit']]}")
+        said.append(f"{shorten(row['name'], 255)}: {_WORDS[row['fit']]}")
         warnings = [f for f in row["findings"] if f["status"] == "warn"]
         said += [f"    {text}" for text in reason_lines(row["reasons"], row["name"], shared)]
         said += [f"    warning: {line(warning)}" for warning in warnings]

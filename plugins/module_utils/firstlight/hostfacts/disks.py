@@ -16,7 +16,7 @@ LSBLK_COLUMNS = (
 OS_MOUNTS = ("/", "/boot", "/boot/efi", "/efi", "/usr", "/var")
 # md, device mapper and the like are no drives; zram and ram are memory
 _NO_DRIVE = re.compile(r"^(zram|ram|loop|md|dm-|nbd|fd|sr|zd|drbd|rbd)")
-_SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$")
+_SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
 _NODES_MAX = 4096
 # links of /dev/disk/by-id that stay with the drive, best first; the part after them holds model and serial, or an id
 _STABLE = (

@@ -7,8 +7,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from .disks import natural
 
-_WORD = re.compile(r"^[a-z0-9_-]{1,32}$")
-_RELEASE = re.compile(r"^[0-9][A-Za-z0-9._+~-]{2,63}$")
+_WORD = re.compile(r"^[a-z0-9_-]{1,32}\Z")
+_RELEASE = re.compile(r"^[0-9][A-Za-z0-9._+~-]{2,63}\Z")
 
 
 def virtualization(container: str, machine: str) -> Optional[str]:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import pwd
 import socket
 import struct
 from collections.abc import Collection, Iterable
@@ -13,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy.exc import ArgumentError
 
-from ..errors import FirstlightError
+from ..errors import FirstlightError, InputError
 from ..findings import shorten
-from .database import connect_args, reason, shown
+from .database import connect_args, parsed, reason, shown
 from .store import ledger_file, operator
 
 SHOWN = 5
@@ -44,8 +44,8 @@ def claims_of(url: str) -> Claims | ServerClaims | None:
     file = ledger_file(url)
     if file is not None:
         return Claims(file)
-    with contextlib.suppress(ArgumentError):
-        return ServerClaims(url) if sqlalchemy.make_url(url).get_backend_name() == "postgresql" else None
+    with contextlib.suppress(InputError):
+        return ServerClaims(url) if parsed(url).get_backend_name() == "postgresql" else None
     return None
 
 
@@ -66,16 +66,15 @@ class Claims:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)  # less the umask, as the ledger
         except OSError as error:
             raise FirstlightError(f"{self._path} cannot be opened: {error.strerror}") from None
-        busy: dict[str, int] = {}
+        busy: dict[str, str] = {}
         for name in names:
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(name))
             except OSError:
-                busy[name] = _holder(file, _place(name))
+                busy[name] = _who(_holder(file, _place(name)))
         if busy:
             os.close(file)  # gives back what was taken
-            pids = ", ".join(str(pid) for pid in sorted(set(busy.values())) if pid)
-            raise _refusal(busy, f"process {pids}" if pids else "")
+            raise _refusal(busy, ", ".join(sorted({who for who in busy.values() if who})))
         self._file = file
 
 
@@ -94,7 +93,7 @@ class ServerClaims:
         """Claim all of these hosts or none; FirstlightError says who has which."""
         by_key = {_place(name): name for name in names}
         who = f"process {os.getpid()} of {operator()} on {socket.gethostname()}"[:63]
-        url = sqlalchemy.make_url(self._url)
+        url = parsed(self._url)
         connection: Any = None
         try:
             engine = sqlalchemy.create_engine(url)  # for its driver; its pool would end the connection in workers too
@@ -106,7 +105,7 @@ class ServerClaims:
             if connection is not None:
                 connection.close()
             raise FirstlightError(
-                f"ledger {shown(self._url)}: hosts cannot be claimed: {reason(error)}; see docs/ledger.md"
+                f"ledger {shown(self._url)}: hosts cannot be claimed: {reason(error, self._url)}; see docs/ledger.md"
             ) from None
         if busy:
             connection.close()  # gives back what was taken
@@ -144,6 +143,21 @@ def _refusal(busy: Collection[str], holders: str) -> FirstlightError:
 
 def _place(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
+
+
+def _who(process: int) -> str:
+    """A process of this machine, and whose it is; "" for none. The kernel tells of no other machine's."""
+    if not process:
+        return ""
+    here = socket.gethostname()
+    try:
+        owner = Path(f"/proc/{process}").stat().st_uid
+    except OSError:  # it ended meanwhile
+        return f"process {process} on {here}"
+    try:
+        return f"process {process} of {pwd.getpwuid(owner).pw_name} on {here}"
+    except KeyError:
+        return f"process {process} of user {owner} on {here}"
 
 
 def _holder(file: int, place: int) -> int:

@@ -7,13 +7,15 @@ import io
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO
 
-from ..errors import FirstlightError, InputError
+from .. import commandline
+from ..errors import InputError
 from . import dump
-from .store import STATES, Ledger
+from .store import STATES, Ledger, ledger_file, ledger_url
 from .tale import all_hosts, host_lines, host_tale, tale_lines
 from .where import find_ledger
 
@@ -26,45 +28,23 @@ exit status:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(1, f"{self.prog}: {message}; {self.prog} --help says more\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     options = _parser().parse_args(arguments)
-    try:
+
+    def work() -> None:
         url = find_ledger(options.ledger, options.inventory, new=options.command == "import")
         if options.command == "import":
             _import(url, options.file)
         else:
             _show(Ledger(url, create=False), options)
-        sys.stdout.flush()
-    except FirstlightError as error:
-        print(f"ledger: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # head has enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - nothing more is written at exit
-    except OSError as error:
-        print(f"ledger: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("ledger: interrupted", file=sys.stderr)
-        return 1
-    return 0
+
+    return commandline.run("ledger", work)
 
 
 def _parser() -> argparse.ArgumentParser:
-    where = _Parser(add_help=False)
-    where.add_argument("--ledger", metavar="FILE|URL", help="by default the one that the inventory names")
-    where.add_argument("--inventory", type=Path, metavar="DIR", help="the site's, else as $ANSIBLE_INVENTORY says")
-    parser = _Parser(
-        prog="ledger",
-        description="What the ledger remembers of hosts.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    where = commandline.ledger_options()
+    parser = commandline.parser("ledger", "What the ledger remembers of hosts.", EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     show = commands.add_parser("show", parents=[where], help="a host's story")
     show.add_argument("host", metavar="HOST", help="its name or service tag")
@@ -85,13 +65,15 @@ def _show(ledger: Ledger, options: argparse.Namespace) -> None:
             print(line)
     elif options.command == "show":
         tale = host_tale(ledger, options.host)
-        print(json.dumps(tale, indent=2) if options.json else "\n".join(tale_lines(tale, everything=options.all)))
+        commandline.say(
+            json.dumps(tale, indent=2) if options.json else "\n".join(tale_lines(tale, everything=options.all))
+        )
     else:
         hosts = all_hosts(ledger, options.state)
         if options.json:
             print(json.dumps(hosts, indent=2))
         for line in () if options.json else host_lines(hosts):
-            print(line)
+            commandline.say(line)
 
 
 def _import(url: str, file: str) -> None:
@@ -103,10 +85,28 @@ def _import(url: str, file: str) -> None:
 
 
 def _load(url: str, lines: IO[str], name: str) -> int:
+    file = ledger_file(url)
     try:
-        return dump.load(Ledger(url), lines)
+        if file is None or file.exists():
+            return dump.load(Ledger(url), lines)
+        return _into_a_new_file(file, lines)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
+
+
+def _into_a_new_file(file: Path, lines: IO[str]) -> int:
+    """The ledger is there when all of it is in: a wrong file leaves nothing."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=file.parent) as folder:
+        part = Path(folder) / file.name
+        rows = dump.load(Ledger(ledger_url(str(part))), lines)
+        try:
+            os.link(part, file)
+        except FileExistsError:
+            raise InputError(f"a run has made {file} meanwhile; import into a new one") from None
+        except OSError:  # a file system without links
+            part.rename(file)
+    return rows
 
 
 if __name__ == "__main__":

@@ -16,19 +16,20 @@ import sqlalchemy
 from sqlalchemy import Float, Integer, String, Table, Text, select
 from sqlalchemy.exc import DBAPIError
 
-from ..errors import FirstlightError, InputError
+from ..errors import InputError
 from ..findings import ACTIONS, STATUSES, shorten
-from .database import count_on, lock_for_writing, reason
+from .database import count_on, is_text, lock_for_writing
 from .models import Base
 from .schema import HEAD
 from .store import STAGES, STATES, Ledger
+from .tickets import check_ticket
 
 HEADER, FOOTER = "firstlight_ledger", "rows"
 LINE_MAX = 1 << 20  # characters; a reading of a host is some ten thousand
 BATCH = 500
 _ID_MAX, _NUMBER_MAX = 2**31 - 1, 1e12
 _TABLES = {table.name: table for table in Base.metadata.sorted_tables}
-_TIMES = frozenset({"at", "started", "ended", "first_seen", "last_seen", "cleared"})
+_TIMES = frozenset({"at", "started", "ended", "first_seen", "last_seen", "cleared", "opened", "updated", "closed"})
 _WORDS = {
     "state": STATES,
     "before": STATES,
@@ -68,7 +69,7 @@ def load(ledger: Ledger, file: IO[str]) -> int:
             _read(file, rows)
             return rows.number
     except DBAPIError as error:
-        raise FirstlightError(f"the ledger cannot be used: {reason(error)}") from None
+        raise ledger.unusable(error) from None
 
 
 def _read(file: IO[str], rows: _Rows) -> None:
@@ -108,8 +109,8 @@ class _Rows:
         self._waiting: list[dict[str, Any]] = []
         self._table: Table | None = None
         self._last = dict.fromkeys(_TABLES, 0)
-        self._known: dict[str, set[int]] = {"host": set(), "run": set()}
-        self._unique: dict[str, set[Any]] = {"name": set(), "service_tag": set(), "reading": set()}
+        self._known: dict[str, set[int]] = {"host": set(), "run": set(), "ticket": set()}
+        self._there: set[tuple[str, Any]] = set()
 
     def add(self, name: str, row: Any) -> None:
         if name not in _TABLES:
@@ -119,7 +120,7 @@ class _Rows:
         if row["id"] <= self._last[name]:
             raise ValueError(f"{name}.id {row['id']} does not follow {self._last[name]}")
         self._last[name] = row["id"]
-        for column, other in (("host_id", "host"), ("run_id", "run")):
+        for column, other in (("host_id", "host"), ("run_id", "run"), ("ticket_id", "ticket")):
             if row.get(column) is not None and row[column] not in self._known[other]:
                 raise ValueError(f"{name}.{column} {row[column]} is no {other} of a line before")
         if name in self._known:
@@ -129,6 +130,11 @@ class _Rows:
             self._once("service_tag", row["service_tag"])
         if name == "reading":
             self._once("reading", (row["host_id"], row["kind"]))
+        if name == "ticket":
+            check_ticket(row)
+            self._once("ticket", row["name"])
+        if name == "delivery":
+            self._once("delivery", (row["ticket_id"], row["output"]))
         if table is not self._table or len(self._waiting) >= BATCH:
             self._write()
         self._table = table
@@ -142,9 +148,9 @@ class _Rows:
     def _once(self, what: str, value: Any) -> None:
         if value is None:
             return
-        if value in self._unique[what]:
+        if (what, value) in self._there:
             raise ValueError(f"{what} {_shown(value)} is there twice")
-        self._unique[what].add(value)
+        self._there.add((what, value))
 
     def _write(self) -> None:
         if self._waiting and self._table is not None:
@@ -213,7 +219,7 @@ def _check_text(type_: Any, name: str, value: Any, where: str) -> None:
         raise ValueError(f"{where}: {_shown(value)} is no text")
     if type_.length and len(value) > type_.length:
         raise ValueError(f"{where}: longer than {type_.length} characters")
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+    if not is_text(value):
         raise ValueError(f"{where}: has characters that no database keeps")
     if name in _TIMES and not _is_time(value):
         raise ValueError(f"{where}: {_shown(value)} is no time in ISO 8601 with its zone")

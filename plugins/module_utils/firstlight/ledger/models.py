@@ -25,6 +25,8 @@ class Host(Base):
     unit: Mapped[int | None]
     profile: Mapped[str] = mapped_column(String(64), default="")
     state: Mapped[str] = mapped_column(String(16), default="planned")
+    held: Mapped[str | None] = mapped_column(Text)  # who keeps it out of use, and why: stages alone do not readmit it
+    planned_tag: Mapped[str | None] = mapped_column(String(64))  # what the fleet file says in the place of service_tag
 
 
 class Run(Base):
@@ -38,6 +40,8 @@ class Run(Base):
     ended: Mapped[str | None] = mapped_column(String(32))
     outcome: Mapped[str | None] = mapped_column(String(16))  # met | not_met | broken | stopped | done
     message: Mapped[str] = mapped_column(Text, default="")
+    fleet_run: Mapped[str | None] = mapped_column(String(64))  # the same for shards that scripts/fleet started together
+    __table_args__ = (Index("run_fleet_run", "fleet_run"),)
 
 
 class StageRun(Base):
@@ -110,3 +114,43 @@ class Reading(Base):
     at: Mapped[str] = mapped_column(String(32))
     value: Mapped[str] = mapped_column(Text)
     __table_args__ = (UniqueConstraint("host_id", "kind"),)
+
+
+class TicketRow(Base):
+    """A repair order. name: the ticket's id for people. closed: null while it is open. value: all of it, as JSON."""
+
+    __tablename__ = "ticket"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    host_id: Mapped[int] = mapped_column(ForeignKey("host.id"))
+    name: Mapped[str] = mapped_column(String(128), unique=True)
+    opened: Mapped[str] = mapped_column(String(32))
+    updated: Mapped[str] = mapped_column(String(32))
+    closed: Mapped[str | None] = mapped_column(String(32))
+    value: Mapped[str] = mapped_column(Text)
+
+
+class Delivery(Base):
+    """Which version of a ticket an output was told, and by which reference the receiver knows it."""
+
+    __tablename__ = "delivery"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    ticket_id: Mapped[int] = mapped_column(ForeignKey("ticket.id"))
+    output: Mapped[str] = mapped_column(String(64))
+    version: Mapped[int]
+    at: Mapped[str] = mapped_column(String(32))
+    reference: Mapped[str] = mapped_column(String(200), default="")
+    __table_args__ = (UniqueConstraint("ticket_id", "output"),)
+
+
+class PartRow(Base):
+    """A part that is another one than before: replaced. removed, installed: serial numbers, "" where there was none."""
+
+    __tablename__ = "part"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    host_id: Mapped[int] = mapped_column(ForeignKey("host.id"))
+    run_id: Mapped[int | None] = mapped_column(ForeignKey("run.id"))
+    at: Mapped[str] = mapped_column(String(32))
+    kind: Mapped[str] = mapped_column(String(32))
+    locator: Mapped[str] = mapped_column(String(120), default="")
+    removed: Mapped[str] = mapped_column(String(120), default="")
+    installed: Mapped[str] = mapped_column(String(120), default="")

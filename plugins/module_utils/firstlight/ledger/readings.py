@@ -15,6 +15,8 @@ from sqlalchemy.orm import Session
 from .models import Host, Reading
 
 VALUES = "values"  # by check what hosts are compared by; every other kind is a key of a memory (health/earlier.py)
+GPU_SLOTS = "gpu_slots"  # by PCI address, see health/bmcslots.py
+PARTS = "hardware"  # the parts of the machine, see repair.py: they outlive what is installed on it
 
 
 def write(session: Session, hosts: Mapping[int, Mapping[str, Any]], at: str) -> None:
@@ -62,7 +64,8 @@ def values(session: Session) -> dict[str, dict[str, Any]]:
 
 
 def forget(session: Session, host: Host) -> None:
-    session.execute(delete(Reading).where(Reading.host_id == host.id))
+    """What its checks read; not which parts it has."""
+    session.execute(delete(Reading).where(Reading.host_id == host.id, Reading.kind != PARTS))
 
 
 def _value(text: str) -> Any:

@@ -19,7 +19,7 @@ from ..errors import FirstlightError
 from .database import lock_for_writing, reason
 from .models import Base
 
-REVISIONS = ("0001", "0002")  # those of migrations/, in order; the last one is that of models.py
+REVISIONS = ("0001", "0002", "0003", "0004")  # those of migrations/, in order; the last one is that of models.py
 HEAD = REVISIONS[-1]
 # Until 0002 no ledger noted its revision.
 _UNNOTED = frozenset({"host", "run", "stage_run", "finding", "state_change", "deed", "reading"})

@@ -4,55 +4,28 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy
 from sqlalchemy import event, select
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.orm import Session
-from sqlalchemy.pool import NullPool
 
-from ..errors import FirstlightError, InputError
-from ..findings import Finding, blocking
+from ..errors import FirstlightError
+from ..findings import Finding, blocking, shorten
 from ..sitefiles import PlannedHost
-from . import readings
-from .database import (
-    DATABASES,
-    begin_snapshot,
-    connect_args,
-    count_on,
-    lock_for_writing,
-    reason,
-    shown,
-    sqlite_settings,
-)
-from .models import Base, Deed, FindingRow, Host, Run, StageRun, StateChange
+from . import holding, identity, readings, standing
+from .database import begin_snapshot, count_on, engine, engine_to_read, lock_for_writing, reason, shown, sqlite_settings
+from .models import Base, Deed, Host, Run, StageRun
 from .schema import bring_up, too_old
+from .standing import IN_REPAIR, QUARANTINED, READY, STAGES, STATE_AFTER, latest
+from .standing import STATES as STATES
 
-STATES = (
-    "planned",
-    "discovered",
-    "enlisted",
-    "installing",
-    "installed",
-    "configured",
-    "ready",
-    "quarantined",
-    "in_repair",
-)
-# each stage, and the state of a host that passed it
-STATE_AFTER = {
-    "discover": "discovered",
-    "enlist": "enlisted",
-    "install": "installed",
-    "configure": "configured",
-    "smoke": "ready",
-}
-STAGES = tuple(STATE_AFTER)
+TEXT_MAX = 4000  # characters of a text that was made here; a deed names many serial numbers
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
@@ -63,7 +36,7 @@ def now() -> str:
 def operator() -> str:
     """Who runs this: the login name, or "unknown" in a container without one."""
     try:
-        return getpass.getuser()
+        return shorten(getpass.getuser(), 64) or "unknown"
     except (KeyError, OSError):
         return "unknown"
 
@@ -94,16 +67,8 @@ class Ledger:
         self.run_id = run_id
         self.notice = ""
         self._too_old = ""
-        self._name = shown(url)
-        try:
-            # no pool: plugins fork, and a connection must not be shared across a fork
-            self._engine = sqlalchemy.create_engine(url, poolclass=NullPool, connect_args=connect_args(url))
-        except ArgumentError as error:
-            raise InputError(f"ledger {self._name}: {error}; write a file name or an SQLAlchemy URL") from None
-        except ImportError as error:
-            raise InputError(f"ledger {self._name}: {error}; see docs/ledger.md for the driver to install") from None
-        if self._engine.dialect.name not in DATABASES:
-            raise InputError(f"ledger {self._name}: only SQLite and PostgreSQL hold a ledger")
+        self._url, self._name = url, shown(url)
+        self._engine = engine(url)
         self._sqlite = self._engine.dialect.name == "sqlite"
         try:
             if create:
@@ -113,9 +78,20 @@ class Ledger:
                     event.listen(self._engine, "connect", sqlite_settings)
                 self.notice = bring_up(self._engine, self._name)
             else:
-                self._too_old = too_old(self._engine, self._name)
+                self._too_old = self._open_to_read()
         except (DBAPIError, OSError) as error:
-            raise FirstlightError(f"ledger {self._name} cannot be opened: {reason(error)}") from None
+            raise FirstlightError(f"ledger {self._name} cannot be opened: {reason(error, url)}") from None
+
+    def _open_to_read(self) -> str:
+        try:
+            return too_old(self._engine, self._name)
+        except DBAPIError as error:
+            file = ledger_file(self._url)
+            other = engine_to_read(file, error) if file else None
+            if other is None:
+                raise
+            self._engine = other
+            return too_old(self._engine, self._name)
 
     @contextmanager
     def _transaction(self) -> Iterator[Session]:
@@ -131,7 +107,7 @@ class Ledger:
             with Session(self._engine) as session, session.begin():
                 yield session
         except DBAPIError as error:
-            raise FirstlightError(f"ledger {self._name} cannot be used: {reason(error)}") from None
+            raise self.unusable(error) from None
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlalchemy.Connection]:
@@ -143,40 +119,54 @@ class Ledger:
                 begin_snapshot(connection)
                 yield connection
         except DBAPIError as error:
-            raise FirstlightError(f"ledger {self._name} cannot be used: {reason(error)}") from None
+            raise self.unusable(error) from None
+
+    def is_new(self) -> bool:
+        """Whether no run has made its tables yet: there is nothing to read."""
+        try:
+            with self._engine.connect() as connection:
+                return not sqlalchemy.inspect(connection).has_table(Host.__tablename__)
+        except DBAPIError as error:
+            raise self.unusable(error) from None
+
+    def unusable(self, error: DBAPIError) -> FirstlightError:
+        """What to tell people of an error amid reading or writing."""
+        if self._sqlite or isinstance(error, ProgrammingError):  # else a server that is away would be waited for again
+            with suppress(DBAPIError), self._engine.connect() as connection:
+                if not sqlalchemy.inspect(connection).has_table(Host.__tablename__):
+                    return FirstlightError(f"ledger {self._name} is empty; the first run of a playbook makes it")
+        return FirstlightError(f"ledger {self._name} cannot be used: {reason(error, self._url)}")
 
     # -- the fleet ------------------------------------------------------------------------------------------------
 
     def plan(self, site: str, hosts: Iterable[PlannedHost]) -> None:
-        """Make the ledger hold these hosts with their places. History of others is kept."""
+        """Make the ledger hold these hosts with their places. History of others is kept.
+
+        Where a BMC has contradicted the fleet file, see ``identify``, it stays so until that names another tag.
+        """
         with self._transaction() as session:
             for planned in hosts:
-                host = self._find(session, planned.name, planned.service_tag) or Host(state="planned")
-                self._take_name(session, host, planned.name)
+                host = identity.planned(session, planned) or Host(state="planned")
+                identity.take_name(session, host, planned.name, now, operator(), self.run_id)
                 host.site, host.rack, host.unit, host.profile = site, planned.rack, planned.unit, planned.profile
-                if planned.service_tag and host.service_tag is None:
-                    host.service_tag = planned.service_tag
+                host.planned_tag = planned.service_tag or None
                 session.add(host)
                 session.flush()
+                if planned.service_tag and host.service_tag is None:
+                    identity.take_tag(session, host, planned.service_tag)
 
     def identify(self, name: str, service_tag: str) -> None:
         """The BMC of ``name`` said this service tag: the history of that tag is this host's from now on.
 
-        A text that can be no service tag is not taken; the history then stays with the name.
+        So it is though the fleet file says another tag; that machine then has no name. A text that can be no service
+        tag is not taken; the history then stays with the name.
         """
         if not _TAG.fullmatch(service_tag):
             return
         with self._transaction() as session:
-            host, named = self._find(session, None, service_tag), self._find(session, name, None)
-            if named is None or host is named:
-                return
-            if host is None and named.service_tag is None:
-                named.service_tag = service_tag
-                return
-            host = host or Host(service_tag=service_tag, state="planned")
-            host.site, host.rack, host.unit, host.profile = named.site, named.rack, named.unit, named.profile
-            self._take_name(session, host, name)
-            session.add(host)
+            named = self._find(session, name, None)
+            if named is not None and named.service_tag != service_tag:
+                identity.exchange(session, named, service_tag, now, operator(), self.run_id)
 
     def states(self) -> dict[str, str]:
         """State of every host by name. Of a ledger of any release: a run's inventory is read before it is upgraded."""
@@ -186,9 +176,11 @@ class Ledger:
 
     # -- runs and stages ------------------------------------------------------------------------------------------
 
-    def start_run(self, playbook: str) -> int:
+    def start_run(self, playbook: str, fleet_run: str = "") -> int:
+        """fleet_run: the same of all runs that are the shards of one."""
         with self._transaction() as session:
-            run = Run(playbook=playbook, operator=operator(), started=now())
+            run = Run(playbook=shorten(playbook, 200), operator=operator(), started=now())
+            run.fleet_run = shorten(fleet_run, 64) or None
             session.add(run)
             session.flush()
             self.run_id = run.id
@@ -198,7 +190,7 @@ class Ledger:
         with self._transaction() as session:
             run = session.get(Run, run_id)
             if run is not None:
-                run.ended, run.outcome, run.message = now(), outcome, message
+                run.ended, run.outcome, run.message = now(), outcome, shorten(message, TEXT_MAX)
 
     def run(self, run_id: int) -> dict[str, Any]:
         with self._reading() as session:
@@ -222,20 +214,21 @@ class Ledger:
         *,
         seconds: float | None = None,
         keep: Collection[str] = (),
+        quarantines: Callable[[Finding], bool] | None = None,
     ) -> bool:
         """Close a host's stage with its findings; True when it passed (no finding that holds says no).
 
         The host's findings of this stage are exactly these from now on: others are cleared, but for those of the checks
-        in ``keep``, which did not run this time.
+        in ``keep``, which did not run this time. quarantines: of a finding, whether it keeps a host out of use though
+        it does not say no. Who is quarantined is decided for all hosts together, see firstlight/quarantine.py.
         """
         known = list(findings)
         at = now()
         with self._transaction() as session:
-            host = self._find(session, name, None)
-            if host is None:
-                raise FirstlightError(f"the ledger does not know host {name}; run playbooks/validate.yml first")
-            kept = self._replace_findings(session, host, stage, known, at, keep)
+            host = self._known(session, name)
+            kept = holding.replace(session, host, stage, known, at, self.run_id, keep)
             said_no = blocking([*known, *kept])
+            out = bool(said_no) or (quarantines is not None and any(map(quarantines, [*known, *kept])))
             row = session.scalars(
                 select(StageRun).filter_by(host_id=host.id, stage=stage, result=None).order_by(StageRun.id.desc())
             ).first()
@@ -244,10 +237,9 @@ class Ledger:
                 session.add(row)
             row.ended, row.result = at, "failed" if said_no else "passed"
             row.seconds = seconds if seconds is not None else _seconds_between(row.started, at)
-            if not said_no and _is_progress(host.state, STATE_AFTER[stage]):
-                self._move(session, host, STATE_AFTER[stage], f"passed {stage}", at)
-            elif said_no and host.state == "ready":
-                self._move(session, host, "quarantined", f"{stage}: {said_no[0].symptom}", at)
+            state = STATE_AFTER[stage]
+            if not said_no and not (out and state == READY) and standing.may_reach(host, state):
+                self._move(session, host, state, f"passed {stage}", at)
             return not said_no
 
     def passed(self, stage: str, names: Iterable[str]) -> set[str]:
@@ -256,7 +248,7 @@ class Ledger:
             return {
                 host.name
                 for host in self._hosts(session, names)
-                if host.name and (last := _latest(session, host.id, stage)) is not None and last.result == "passed"
+                if host.name and (last := latest(session, host.id, stage)) is not None and last.result == "passed"
             }
 
     def begun(self, stage: str, names: Iterable[str], *, ended: bool = False) -> list[str]:
@@ -266,7 +258,7 @@ class Ledger:
                 host.name
                 for host in self._hosts(session, names)
                 if host.name
-                and (last := _latest(session, host.id, stage)) is not None
+                and (last := latest(session, host.id, stage)) is not None
                 and (ended or last.result is None)
                 and last.run_id == self.run_id
             ]
@@ -284,6 +276,18 @@ class Ledger:
             if host is not None:
                 self._move(session, host, state, why, now())
 
+    def begin_install(self, name: str, why: str) -> None:
+        """A host is being installed from now on; one that is held or in repair keeps its state."""
+        with self._transaction() as session:
+            host = self._find(session, name, None)
+            if host is not None and not host.held and host.state != IN_REPAIR:
+                self._move(session, host, "installing", why, now())
+
+    def installing(self, names: Iterable[str]) -> set[str]:
+        """Those of ``names`` that were being installed when the run that did it ended."""
+        with self._reading() as session:
+            return standing.installing(session, self._hosts(session, names))
+
     def undo(self, name: str, first: str, why: str) -> None:
         """A host has not passed ``first`` and the stages after it any more: it was released.
 
@@ -296,16 +300,16 @@ class Ledger:
             if host is None:
                 return
             for stage in STAGES[number:]:
-                last = _latest(session, host.id, stage)
+                last = latest(session, host.id, stage)
                 if last is not None and last.result != "undone":
                     row = StageRun(host_id=host.id, run_id=self.run_id, stage=stage, started=at, ended=at)
                     row.result = "undone"
                     session.add(row)
-                self._replace_findings(session, host, stage, [], at)
+                holding.replace(session, host, stage, [], at, self.run_id)
             if number <= STAGES.index("install"):
                 readings.forget(session, host)
             before = STATE_AFTER[STAGES[number - 1]]
-            if host.state not in ("quarantined", "in_repair") and _is_progress(before, host.state):
+            if standing.is_back(host, before):
                 self._move(session, host, before, why, at)
 
     def deed(self, name: str, what: str) -> None:
@@ -313,7 +317,37 @@ class Ledger:
         with self._transaction() as session:
             host = self._find(session, name, None)
             if host is not None:
-                session.add(Deed(host_id=host.id, run_id=self.run_id, at=now(), what=what))
+                session.add(Deed(host_id=host.id, run_id=self.run_id, at=now(), what=shorten(what, TEXT_MAX)))
+
+    # -- out of use, by a person ----------------------------------------------------------------------------------
+
+    def hold(self, name: str, why: str) -> None:
+        """Keep a host out of use: it is quarantined until ``readmit``, or ``unhold`` and a passed smoke."""
+        with self._transaction() as session:
+            host = self._known(session, name)
+            host.held = f"{operator()}: {shorten(why)}"
+            self._move(session, host, QUARANTINED, f"held: {shorten(why)}", now())
+
+    def unhold(self, name: str) -> None:
+        """Nobody holds the host any more; its state stays, and the next smoke that it passes makes it ready."""
+        with self._transaction() as session:
+            self._known(session, name).held = None
+
+    def held(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of ``names`` that are held: by whom, and why."""
+        with self._reading() as session:
+            return {str(host.name): host.held for host in self._hosts(session, names) if host.held}
+
+    def readmit(self, name: str, why: str) -> None:
+        """Make a host ready that is held, quarantined or in repair.
+
+        FirstlightError, one line, when it is none of these, or has not passed every stage at its last try.
+        """
+        with self._transaction() as session:
+            host = self._known(session, name)
+            standing.refuse_readmission(session, host)
+            host.held = None
+            self._move(session, host, READY, shorten(why), now())
 
     # -- what checks read -----------------------------------------------------------------------------------------
 
@@ -352,33 +386,11 @@ class Ledger:
     def story(self, names: Iterable[str]) -> list[dict[str, Any]]:
         """What is known of these hosts, in the order of ``names``: plain values, ready for a report.
 
-        Each: name, rack, unit, service_tag, profile, state, findings (held now), stages {stage: {result, seconds}}.
+        Each: name, rack, unit, service_tag, profile, state, held (by whom, and why), findings (held now),
+        stages {stage: {result, seconds, run_id}}.
         """
         with self._reading() as session:
-            return [self._one_story(session, host) for host in self._hosts(session, names)]
-
-    def _one_story(self, session: Session, host: Host) -> dict[str, Any]:
-        held = session.scalars(
-            select(FindingRow).filter_by(host_id=host.id, cleared=None).order_by(FindingRow.id)
-        ).all()
-        stages = {}
-        for stage in STAGES:
-            last = _latest(session, host.id, stage)
-            if last is not None:
-                stages[stage] = {"result": last.result, "seconds": last.seconds, "run_id": last.run_id}
-        fields = ("name", "rack", "unit", "service_tag", "profile", "state")
-        return {
-            **{f: getattr(host, f) for f in fields},
-            "findings": [
-                {
-                    **{f: getattr(row, f) for f in Finding.__dataclass_fields__},
-                    "stage": row.stage,
-                    "first_seen": row.first_seen,
-                }
-                for row in held
-            ],
-            "stages": stages,
-        }
+            return [holding.story(session, host) for host in self._hosts(session, names)]
 
     # -- inside a transaction -------------------------------------------------------------------------------------
 
@@ -393,69 +405,14 @@ class Ledger:
         by_name = {h.name: h for h in session.scalars(select(Host).where(Host.name.is_not(None)))}
         return [by_name[n] for n in names if n in by_name]
 
-    def _take_name(self, session: Session, host: Host, name: str) -> None:
-        """A name belongs to one host: whoever had it before keeps the history, not the name."""
-        holder = session.scalars(select(Host).filter_by(name=name)).first()
-        if holder is not None and holder is not host:
-            holder.name = None
-            session.flush()
-        host.name = name
+    def _known(self, session: Session, name: str) -> Host:
+        host = self._find(session, name, None)
+        if host is None:
+            raise FirstlightError(f"the ledger does not know host {name}; run playbooks/validate.yml first")
+        return host
 
     def _move(self, session: Session, host: Host, state: str, why: str, at: str) -> None:
-        if state not in STATES:
-            raise ValueError(f"{state!r} is no state")
-        if host.state != state:
-            session.add(
-                StateChange(
-                    host_id=host.id, run_id=self.run_id, at=at, before=host.state, after=state, who=operator(), why=why
-                )
-            )
-            host.state = state
-
-    def _replace_findings(
-        self,
-        session: Session,
-        host: Host,
-        stage: str,
-        findings: list[Finding],
-        at: str,
-        keep: Collection[str] = (),
-    ) -> list[Finding]:
-        """Returns those that are held still, though they are none of ``findings``."""
-        held = {
-            (row.check, row.symptom, row.locator): row
-            for row in session.scalars(select(FindingRow).filter_by(host_id=host.id, stage=stage, cleared=None))
-        }
-        for finding in findings:
-            row = held.pop((finding.check, finding.symptom, finding.locator), None)
-            if row is None:
-                row = FindingRow(host_id=host.id, stage=stage, first_seen=at, **finding.to_dict())
-                session.add(row)
-            row.status, row.evidence, row.action = finding.status, finding.evidence, finding.action
-            row.last_seen, row.run_id = at, self.run_id
-        kept = []
-        for row in held.values():
-            if row.check in keep:
-                kept.append(_finding(row))
-            else:
-                row.cleared = at
-        return kept
-
-
-def _finding(row: FindingRow) -> Finding:
-    return Finding(**{f: getattr(row, f) for f in Finding.__dataclass_fields__})
-
-
-def _is_progress(before: str, after: str) -> bool:
-    """Stages move a host forward only; out of quarantine or repair leads nothing but the last one."""
-    if before in ("quarantined", "in_repair"):
-        return after == "ready"
-    return STATES.index(after) > STATES.index(before)
-
-
-def _latest(session: Session, host_id: int, stage: str) -> StageRun | None:
-    query = select(StageRun).filter_by(host_id=host_id, stage=stage).order_by(StageRun.id.desc())
-    return session.scalars(query).first()
+        standing.move(session, host, state, shorten(why, TEXT_MAX), at, operator(), self.run_id)
 
 
 def _seconds_between(start: str, end: str) -> float:

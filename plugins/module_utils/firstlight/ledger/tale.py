@@ -10,8 +10,10 @@ from sqlalchemy.orm import Session
 
 from ..errors import InputError
 from ..findings import shorten
-from .models import Base, Deed, FindingRow, Host, Run, StageRun, StateChange
+from .database import is_text
+from .models import Base, Deed, FindingRow, Host, PartRow, Run, StageRun, StateChange, TicketRow
 from .store import Ledger
+from .tickets import from_row
 
 SHOWN = 8  # of each list, so that a host's story fits on a screen
 _PLACE = ("name", "service_tag", "site", "rack", "unit", "profile", "state")
@@ -20,20 +22,27 @@ _PLACE = ("name", "service_tag", "site", "rack", "unit", "profile", "state")
 def host_tale(ledger: Ledger, key: str) -> dict[str, Any]:
     """All that the ledger has of the host with this name or service tag, as plain values, each list oldest first.
 
-    Keys: those of _PLACE, and ``changes`` of its state, ``stages``, ``findings``, ``deeds``, lists of rows as in
-    models.py, with ``run``: {id, playbook, operator} or None in place of run_id. InputError: there is no such host.
+    Keys: those of _PLACE, ``held`` (by whom, and why, or None), and ``changes`` of its state, ``stages``, ``findings``,
+    ``deeds``, ``parts``, lists of rows as in models.py, with ``run``: {id, playbook, operator} or None in place of
+    run_id; ``tickets`` as ``Ticket.to_dict``. InputError: there is no such host.
     """
     with ledger._reading() as session:
-        host = session.scalars(select(Host).filter_by(name=key)).first()
-        host = host or session.scalars(select(Host).filter_by(service_tag=key)).first()
+        query = select(Host).order_by(Host.id)
+        host = session.scalars(query.filter_by(name=key)).first() if is_text(key) else None
+        if host is None and is_text(key):
+            host = session.scalars(query.filter_by(service_tag=key)).first()
         if host is None:
             raise InputError(f"the ledger knows no host with the name or service tag {shorten(key, 64)}")
+        tickets = select(TicketRow).filter_by(host_id=host.id)
         return {
             **{field: getattr(host, field) for field in _PLACE},
+            "held": host.held,
             "changes": _rows(session, StateChange, host),
             "stages": _rows(session, StageRun, host),
             "findings": _rows(session, FindingRow, host),
             "deeds": _rows(session, Deed, host),
+            "parts": _rows(session, PartRow, host),
+            "tickets": [from_row(row).to_dict() for row in session.scalars(tickets.order_by(TicketRow.id))],
         }
 
 
@@ -74,6 +83,8 @@ def tale_lines(tale: dict[str, Any], *, everything: bool = False) -> Iterator[st
     """A host's story for people; the latest SHOWN of each list unless ``everything``."""
     name, tag = tale["name"] or "(its name went to another machine)", tale["service_tag"] or "service tag not known"
     yield _line(f"{name}: {tag}, {_place(tale)}, profile {tale['profile']}: {tale['state']}", 0)
+    if tale["held"]:
+        yield _line(f"held out of use by {tale['held']}")
     told = [f for f in tale["findings"] if f["status"] != "ok"]
     held, gone = [f for f in told if not f["cleared"]], [f for f in told if f["cleared"]]
     lists = (
@@ -84,6 +95,8 @@ def tale_lines(tale: dict[str, Any], *, everything: bool = False) -> Iterator[st
         ("stages", [_stage(s) for s in tale["stages"]]),
         ("findings that hold", [f"{_seen(f)}{_finding(f)}" for f in held]),
         ("findings that went", [f"{_seen(f)}, cleared {_at(f['cleared'])}{_finding(f)}" for f in gone]),
+        ("tickets", [_ticket(t) for t in tale["tickets"]]),
+        ("parts replaced", [_part(p) for p in tale["parts"]]),
         ("deeds", [f"{_at(d['at'])}  {d['what']}{_run(d)}" for d in tale["deeds"]]),
     )
     for title, lines in lists:
@@ -118,6 +131,17 @@ def _stage(row: dict[str, Any]) -> str:
 def _finding(row: dict[str, Any]) -> str:
     what = f"{row['symptom']} {row['locator']}".rstrip()
     return f"  {row['status']} {row['stage']} {what}: {row['evidence']} ({row['action']})"
+
+
+def _ticket(ticket: dict[str, Any]) -> str:
+    said = f"{_at(ticket['opened'])}  {ticket['id']} {ticket['state']}: {ticket['action']} {ticket['cause']['kind']}"
+    last = ticket["history"][-1] if ticket["history"] else None
+    return f"{said} {ticket['cause']['part']}".rstrip() + (f"; {_at(last['at'])} {last['what']}" if last else "")
+
+
+def _part(row: dict[str, Any]) -> str:
+    change = f"{row['removed'] or 'none'} -> {row['installed'] or 'none'}"
+    return f"{_at(row['at'])}  {row['kind']} {row['locator']}: {change}{_run(row)}"
 
 
 def _seen(row: dict[str, Any]) -> str:

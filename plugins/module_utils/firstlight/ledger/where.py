@@ -16,24 +16,27 @@ def find_ledger(given: str | None, inventory: Path | None, *, new: bool = False)
     inventory: by default as $ANSIBLE_INVENTORY says. new: it may be a file that is not there yet. InputError says what
     is missing.
     """
-    url = ledger_url(given) if given else _of_site(_folder(inventory))
+    url = ledger_url(given) if given else _of_site(site_folder(inventory))
     file = ledger_file(url)
     if file is not None and not new and not file.exists():
         raise InputError(f"no ledger at {file}; the first run of a playbook makes it")
     return url
 
 
-def _folder(inventory: Path | None) -> Path:
+def site_folder(inventory: Path | None) -> Path | None:
+    """The folder of the site's inventory, by default as $ANSIBLE_INVENTORY says; None where nothing names one."""
     named = str(inventory or os.environ.get("ANSIBLE_INVENTORY") or "")
     if not named:
-        raise InputError("name the site's --inventory, or a --ledger")
+        return None
     path = Path(named)
     if not path.exists():
         raise InputError(f"no such inventory: {path}")
     return path if path.is_dir() else path.parent
 
 
-def _of_site(site: Path) -> str:
+def _of_site(site: Path | None) -> str:
+    if site is None:
+        raise InputError("name the site's --inventory, or a --ledger")
     for config in sorted([*site.glob("*redfish_bmc.yml"), *site.glob("*redfish_bmc.yaml")]):
         data = read_yaml(config).data
         if isinstance(data, dict) and data.get("ledger"):

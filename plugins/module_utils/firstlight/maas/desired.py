@@ -21,6 +21,7 @@ from .machines import FLEET_TAG, Machine, tags_of, text_of
 # On machines with the tag firstlight, tags that begin so are ours: one that is not wanted any more is taken off.
 SITE, RACK, PROFILE = "site-", "rack-", "profile-"
 OUR_TAGS = (SITE, RACK, PROFILE)
+STATE = "firstlight-state-"  # the ledger's; not enlist's to set, see statetags.py
 _NOT_IN_A_TAG = re.compile(r"[^A-Za-z0-9_.-]+")
 _SERVICE_TAG = re.compile(r"service tag ([A-Za-z0-9._-]+)")
 
@@ -86,6 +87,11 @@ def site_tag(site: str) -> str:
     """The tag of a site's machines, empty for a site without a name."""
     name = _NOT_IN_A_TAG.sub("-", site).strip("-")
     return SITE + name if name else ""
+
+
+def state_tag(state: str) -> str:
+    """The tag of machines whose hosts are in this state."""
+    return STATE + state
 
 
 def sites_of(machine: Machine) -> list[str]:

@@ -156,7 +156,7 @@ class Engine:
             except MaasError as error:
                 return Step(steps.WAIT, str(error), phase=job.phase)
         # What failed before this run began is tried as if it were new; what fails in it is judged first.
-        return next_step(machine, 0 if job.active else 1, self.us)
+        return next_step(machine, 0 if job.active else 1, self.us, job.commission_first)
 
     def _activate(self, job: Job) -> None:
         if not job.active:
@@ -192,6 +192,8 @@ class Engine:
             raise error
         else:
             job.result.changed = True
+            if job.call_name in (steps.COMMISSION, ABORT):
+                job.commissioned = job.call_name == steps.COMMISSION
             if isinstance(call.result(), Finding):
                 self._fail(job, call.result())
             elif job.call_name == POWER:

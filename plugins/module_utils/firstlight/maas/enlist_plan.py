@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..findings import Finding
+from ..findings import Finding, shorten
 from . import machines as m
 from .desired import (
     Desired,
@@ -206,6 +206,15 @@ def _create(desired: Desired, key: bytes) -> Step:
 
 
 def _compare(desired: Desired, machine: Machine, world: _World) -> Step:
+    step = _differences(desired, machine, world)
+    if status_of(machine) == m.BROKEN:  # by people: we mark none
+        said = text_of(machine, "error_description") or text_of(machine, "status_message") or "no reason given"
+        said = f"{label(machine)} is marked broken in MAAS: {shorten(said, 200)}; once repaired, mark it fixed there"
+        step.findings.append(Finding("enlist", "fail", "maas.broken", f"MAAS machine {desired.name}", said, "escalate"))
+    return step
+
+
+def _differences(desired: Desired, machine: Machine, world: _World) -> Step:
     system_id, is_ours = machine["system_id"], FLEET_TAG in tags_of(machine)
     refused = _refusal(desired, machine, world.taking)
     if refused is not None:

@@ -11,9 +11,7 @@ import binascii
 import fcntl
 import hashlib
 import hmac
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..errors import InputError
+from ..wholefile import write_whole
 
 ED25519 = "ssh-ed25519"
 # Came with the user data, which MAAS keeps: good for the first connection, then replaced by a key of the host's own.
@@ -148,17 +147,7 @@ class KnownHosts:
     def _write(self, text: str) -> None:
         target = self.path.resolve()  # a link stays one
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            os.fchmod(handle, mode)
-            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(target, text.encode("utf-8", "surrogateescape"), mode)
 
 
 def rotate(

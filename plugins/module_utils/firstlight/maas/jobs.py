@@ -45,6 +45,7 @@ class Job:
     call_name: str = ""
     seen_after: float = 0.0  # a list asked for before this does not show what our last call did
     not_before: float = 0.0  # MAAS asked us to wait so long
+    commissioned: bool = False  # in this run
     tries: Counter[str] = field(default_factory=Counter)
     tried_again: str = ""  # the symptom that one automatic try more was spent on
     last_said: str = ""  # by MAAS, when its place in the wave went to another
@@ -59,8 +60,13 @@ class Job:
         """This run has begun with it, or found it begun; it may wait for its second try."""
         return self.active or bool(self.tried_again)
 
+    @property
+    def commission_first(self) -> bool:
+        return self.wanted.commission_first and not self.commissioned
+
     def enters(self, phase: str, now: float) -> None:
         self.phase, self.phase_began = phase, now
+        self.commissioned = self.commissioned or phase == "commission"
         self.starts_anew(now)
 
     def starts_anew(self, now: float) -> None:

@@ -20,6 +20,7 @@ class Wanted:
     """A host to install. os_disk: from discovery. bmc: where its BMC is, for the texts. rack: for max_per_rack.
 
     distro_series, hwe_kernel: of this host, as it is pinned (images.py); where empty those of the options.
+    commission_first: drives were replaced since MAAS saw them; also a Ready machine is commissioned, once.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Wanted:
     rack: str = ""
     distro_series: str = ""
     hwe_kernel: str = ""
+    commission_first: bool = False
 
 
 @dataclass(frozen=True)

@@ -116,12 +116,13 @@ def release(
 
 @dataclass
 class _Job:
-    """One host on its way. asked: what was asked for last."""
+    """One host on its way. asked: what was asked for last. released: MAAS took our release."""
 
     host: Releasing
     system_id: str = ""
     result: ReleaseResult = field(default_factory=ReleaseResult)
     over: bool = False
+    released: bool = False
     began: float | None = None
     call: Future[Any] | None = None
     asked: str = ""
@@ -227,7 +228,7 @@ class _Run:
                 self._fail(job, Finding("release", "fail", "maas.missing", where, said, "retry"))
                 continue
             job.result.after = status_name(machine)
-            step = next_step(machine, self.us, began=job.began is not None)
+            step = next_step(machine, self.us, began=job.began is not None, released=job.released)
             if step.kind == ABORT and job.asked == ABORT:
                 step = Step(WAIT, step.because)  # it takes effect once the power is seen off
             late = job.began is not None and time.monotonic() - job.began > self.options.limit() * 60
@@ -257,6 +258,7 @@ class _Run:
         error = call.exception()
         if error is None:
             job.result.changed = True
+            job.released |= job.asked == RELEASE
         elif not isinstance(error, MaasError):
             raise error
         else:

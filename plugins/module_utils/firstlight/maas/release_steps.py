@@ -17,6 +17,7 @@ ERASES = ("none", "quick", "secure")
 # Nobody's: there is nothing to give back.
 _FREE = frozenset({m.NEW, m.READY, m.FAILED_COMMISSIONING, m.FAILED_TESTING})
 _HELD = frozenset({m.DEPLOYED, m.ALLOCATED, m.RESERVED, m.FAILED_DEPLOYMENT, m.FAILED_RELEASING, m.FAILED_ERASING})
+_TAKEN = frozenset({m.ALLOCATED, m.RESERVED, m.DEPLOYING, m.DEPLOYED, m.FAILED_DEPLOYMENT})
 _BUSY = frozenset({m.COMMISSIONING, m.TESTING, m.DEPLOYING})
 _ON_ITS_WAY = frozenset({m.RELEASING, m.ERASING})
 # Types of MAAS's events, which are fixed texts (provisioningserver/events.py).
@@ -66,11 +67,11 @@ def find(host: Releasing, machines: Sequence[Machine]) -> Machine | Finding | No
     return named[0]
 
 
-def next_step(machine: Machine, us: str, began: bool = False) -> Step:
+def next_step(machine: Machine, us: str, began: bool = False, released: bool = False) -> Step:
     """What to do with a machine on its way to Ready. us: our user in MAAS.
 
-    began: we did something to it in this run. Only machines with the tag firstlight that are nobody else's and not
-    locked are touched.
+    began: we did something to it in this run. released: MAAS took our release. Only machines with the tag firstlight
+    that are nobody else's and not locked are touched, and none that was given to somebody after our release.
     """
     status, who, word = status_of(machine), label(machine), status_name(machine)
     if FLEET_TAG not in tags_of(machine):
@@ -85,6 +86,9 @@ def next_step(machine: Machine, us: str, began: bool = False) -> Step:
         if began and text_of(machine, "power_state") == "on":
             return Step(WAIT, f"{word}, power on")
         return Step(DONE, word)
+    if released and status in _TAKEN:
+        said = f"{who} was released by this run and is {word} again: somebody has taken it meanwhile; it is left alone"
+        return _refuse(machine, "maas.taken", said)
     if status in _HELD:
         return Step(RELEASE, word)
     if status in _BUSY:

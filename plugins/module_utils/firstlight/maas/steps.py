@@ -43,10 +43,11 @@ class Step:
     finding: Finding | None = None
 
 
-def next_step(machine: Machine, retries_left: int, us: str | None = None) -> Step:
+def next_step(machine: Machine, retries_left: int, us: str | None = None, commission_first: bool = False) -> Step:
     """What to do with a machine of the fleet on its way to Deployed.
 
     us: our user in MAAS, needed for machines of status allocated or reserved alone (ask ``owner_matters``).
+    commission_first: MAAS knows other disks than there are; a Ready machine is not deployed on what it says.
     """
     status = status_of(machine)
     if m.FLEET_TAG not in tags_of(machine):
@@ -61,7 +62,7 @@ def next_step(machine: Machine, retries_left: int, us: str | None = None) -> Ste
     if status == m.NEW:
         return Step(COMMISSION, "new")
     if status == m.READY:
-        return Step(DEPLOY, "ready")
+        return Step(COMMISSION, "its drives were replaced") if commission_first else Step(DEPLOY, "ready")
     if status in _RETRY_BY and retries_left > 0:
         return Step(_RETRY_BY[status], status_name(machine), is_retry=True)
     if status in _PHASE_THAT_FAILED:

@@ -258,7 +258,7 @@ class Transport:
         fields = _fields(text)
         said = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in fields.items()) or text
         if "html" in response.headers.get("Content-Type", ""):
-            said = re.sub(r"<[^>]*>", " ", text)
+            said = re.sub(r"<[^<>]*>", " ", text)
         if status == 403 and not said:
             said = "forbidden (is the machine locked, is the key an administrator's?)"
         message = self.redact(shorten(f"{operation}: MAAS at {where} answered {status}: {said or response.reason}"))

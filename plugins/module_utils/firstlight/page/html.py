@@ -17,8 +17,8 @@ import jinja2
 from markupsafe import Markup
 
 from ..errors import FirstlightError
-from ..health.metrics import write as write_whole
 from ..ledger.store import STAGES
+from ..wholefile import write_whole
 from . import figures
 from .racks import natural, places, racks
 
@@ -91,8 +91,8 @@ def write(data: Mapping[str, Any], folder: Path, name: str, *, check: bool = Fal
     """Write NAME.html and NAME.page.json, each whole or not at all; FirstlightError where that is not possible."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(str(folder / f"{name}.html"), page(data, check=check))
-        write_whole(str(folder / f"{name}.page.json"), json.dumps(data) + "\n")
+        write_whole(folder / f"{name}.html", page(data, check=check))
+        write_whole(folder / f"{name}.page.json", json.dumps(data) + "\n")
     except OSError as error:
         said = f"the page cannot be written to {folder}: {error.strerror}; free it, or name another reports_dir"
         raise FirstlightError(said) from None

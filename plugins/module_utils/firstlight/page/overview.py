@@ -11,6 +11,7 @@ from typing import Any
 from ..findings import shorten
 from ..ledger.history import HostHistory
 from ..ledger.store import STAGES
+from ..policy.ready import spares_line
 from ..report import UNFINISHED
 
 WEEKS = 12  # that are looked back on
@@ -42,7 +43,9 @@ def overview(
         "written": report["written"],
         "run": report.get("run") or {},
         "policy": report["policy"],
+        "spares": {**report["spares"], "says": spares_line(report["spares"])},
         "counts": report["counts"],
+        "tickets": report.get("tickets", {"open": 0, "by_action": {}}),
         "not_seen": report["not_seen"],
         "common": [{key: one[key] for key in _COMMON} for one in report["common"]],
         "weeks_back": WEEKS,
@@ -69,6 +72,7 @@ def _host(host: Mapping[str, Any], machine: HostHistory | None) -> dict[str, Any
         "reasons": reasons[:REASONS_MAX],
         "reasons_left_out": max(0, len(reasons) - REASONS_MAX),
         "symptoms": sorted({reason["symptom"] for reason in reasons}),
+        "tickets": host.get("tickets", []),
         "seconds": host["seconds"],
         "since": min(held, default=None),
     }

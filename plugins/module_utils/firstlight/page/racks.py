@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from ..sitefiles import RACK_UNITS
+
 SPAN_MAX = 8  # rack units that a host is drawn over at most
 
 
@@ -30,7 +32,7 @@ def racks(hosts: Sequence[Mapping[str, Any]]) -> tuple[list[Rack], int]:
     for host in hosts:
         by_rack.setdefault(host["rack"], []).append(host)
     for members in by_rack.values():
-        members.sort(key=lambda host: (-(host["unit"] or 0), host["name"]))
+        members.sort(key=lambda host: (-_unit(host), host["name"]))
     steps = [_unit(above) - _unit(host) for members in by_rack.values() for above, host in pairwise(members)]
     span = min((step for step in steps if step > 0), default=SPAN_MAX)
     span = min(span, SPAN_MAX)
@@ -43,7 +45,9 @@ def racks(hosts: Sequence[Mapping[str, Any]]) -> tuple[list[Rack], int]:
 
 
 def _unit(host: Mapping[str, Any]) -> int:
-    return int(host["unit"] or 0)
+    """Its rack unit; 0, below all, where it has none, or one that no rack has, as an imported ledger may say."""
+    unit = int(host["unit"] or 0)
+    return unit if 0 < unit <= RACK_UNITS else 0
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:

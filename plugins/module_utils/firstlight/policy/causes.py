@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..findings import ACTIONS, Finding
@@ -55,6 +55,8 @@ _ROOTS = re.compile(
     r"|xid\.79|gpu\.(sram_errors|rows_failed|memory_unrepairable|inforom|baseboard_down)|nvme\.not_live"
     r"|(disk|drive)\.(failed|read_error)|zfs\.drive_(missing|failed|unreadable)|kernel\.(disk_error|nvme_lost)"
 )
+# What nvidia-smi could not tell, because of a GPU that is gone.
+_UNTOLD = re.compile(r"(gpu|nvlink|dcgm)[a-z_]*\..*")
 # What follows from a part of that kind: of links and pools, which are between or over parts.
 _FOLLOWS = {
     "gpu": re.compile(
@@ -66,6 +68,8 @@ _FOLLOWS = {
     "psu": re.compile(r"psu\.redundancy_lost|cpu\.bios_limit"),
 }
 LINKS = "links"
+
+_TASK = re.compile(r"(?<! ): ")  # what ends its name in the evidence; "role : name" is one
 
 _COUNTED = re.compile(r"(all|\d+)( of \d+)?( [a-z]+){0,3}(:.*)?", re.IGNORECASE)
 _PCI = re.compile(r"\b([0-9a-f]{4,8}:[0-9a-f]{2,4}:[0-9a-f]{2})\b", re.IGNORECASE)
@@ -143,7 +147,9 @@ def group(findings: Iterable[T]) -> dict[Cause, list[T]]:
     for finding in known:
         kind, part = kind_of(finding), part_of(finding)
         over = next((k for k, pattern in _FOLLOWS.items() if pattern.fullmatch(finding.symptom)), None)
-        if finding.status == "fail" and over in gone:
+        if kind == UNSEEN and "gpu" in gone and _UNTOLD.fullmatch(finding.symptom):
+            later.append(("gpu", finding))
+        elif finding.status == "fail" and over in gone:
             later.append((str(over), finding))
         elif kind == over == "gpu":
             groups.setdefault(kind, {}).setdefault(LINKS, []).append(finding)  # a link is of two GPUs or a switch
@@ -161,6 +167,23 @@ def group(findings: Iterable[T]) -> dict[Cause, list[T]]:
         for kind, parts in sorted(groups.items())
         for part in parts
     }
+
+
+def shared(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """These findings of one host by what it may have in common with other hosts: the kind of part or of setting.
+
+    A failed task is a cause of its own for each task; what could not be looked at is of the kind that it is about.
+    """
+    found: dict[str, list[Finding]] = {}
+    for cause, known in group(findings).items():
+        for finding in known:
+            name = cause.kind
+            if finding.symptom.endswith(".task_failed"):
+                name = f"{finding.symptom}: {_TASK.split(finding.evidence, maxsplit=1)[0]}"
+            elif name == UNSEEN:
+                name = kind_of(replace(finding, status="fail"))
+            found.setdefault(name, []).append(finding)
+    return found
 
 
 def _worst_first(finding: Finding) -> tuple[int, str, str]:

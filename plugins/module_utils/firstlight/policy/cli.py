@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from ..errors import FirstlightError, InputError
+from .. import commandline
+from ..errors import InputError
 from ..findings import shorten
 from ..ledger.store import Ledger
 from ..ledger.where import find_ledger
@@ -21,6 +22,10 @@ from .past import read_past
 from .settings import Policy, load_policy
 
 NAME = "policy.yml"
+DESCRIPTION = (
+    "What a policy would have done: who would have been quarantined, which runs stopped; who is golden or a lemon, and "
+    "how many spares to keep."
+)
 EPILOG = """\
 Nothing is changed: the ledger is only read, and no run is affected.
 
@@ -30,43 +35,24 @@ exit status:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(1, f"{self.prog}: {message}; {self.prog} --help says more\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     options = _parser().parse_args(arguments)
-    try:
+
+    def work() -> None:
         site = _site(options.inventory)
         policy, where = _policy(options.file, site)
         url = find_ledger(options.ledger, options.inventory)
         told = dry_run(policy, read_past(Ledger(url, create=False)), datetime.now(UTC), options.days)
         told = {"file": where, **told}
-        print(json.dumps(told, indent=2) if options.json else "\n".join(lines(told)))
-    except FirstlightError as error:
-        print(f"policy: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # head has enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - nothing more is written at exit
-    except KeyboardInterrupt:
-        print("policy: interrupted", file=sys.stderr)
-        return 1
-    return 0
+        commandline.say(json.dumps(told, indent=2) if options.json else "\n".join(lines(told)))
+
+    return commandline.run("policy", work)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="policy",
-        description="What a policy would have done: who would have been quarantined, which runs stopped; who is golden "
-        "or a lemon, and how many spares to keep.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = commandline.parser("policy", DESCRIPTION, EPILOG, parents=[commandline.ledger_options()])
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"by default {NAME} of the site's inventory")
-    parser.add_argument("--inventory", type=Path, metavar="DIR", help="the site's, else as $ANSIBLE_INVENTORY says")
-    parser.add_argument("--ledger", metavar="FILE|URL", help="by default the one that the inventory names")
     parser.add_argument("--days", type=_days, metavar="N", help="only the runs of the last N days")
     parser.add_argument("--json", action="store_true", help="everything, as JSON")
     return parser
@@ -133,7 +119,8 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     yield ""
     met = "met" if fleet["met"] else "NOT met"
     yield f"ready: {fleet['ready']} of {fleet['hosts']}; fleet_min_ready asks for {fleet['required']}: {met}"
-    yield f"spares: keep {fleet['spares']}, which leaves {fleet['for_jobs']} ready hosts for jobs"
+    missing = f"; {fleet['missing']} more must be ready to keep them beside fleet_min_ready" if fleet["missing"] else ""
+    yield f"spares: keep {fleet['spares']}, which leaves {fleet['for_jobs']} ready hosts for jobs{missing}"
 
 
 if __name__ == "__main__":

@@ -15,6 +15,16 @@ from .settings import Policy
 _HARDWARE_STEPS = ("wait", "retry", "reboot", "power_cycle", "reseat", "replace", "escalate")
 _BMC_STEPS = ("wait", "retry", "reset_bmc", "power_cycle", "reseat", "replace", "escalate")
 _OTHER_STEPS = ("wait", "retry", "reboot", "escalate")
+# What parts of one kind hang on together; the board where it is not here.
+_SHARED = {
+    "gpu": "the baseboard, riser or power that they share",
+    "hca": "the riser or PCIe switch that they share",
+    "nic": "the riser or PCIe switch that they share",
+    "drive": "the backplane, cable or controller that they share",
+    "psu": "the power feed that they share",
+    "fan": "the fan board that they share",
+    "memory": "the board or CPU that they share",
+}
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,8 @@ def next_action(
 
     asked: the highest action of its findings. earlier: the host's failures that have ended. One of the same cause that
     ended within ``escalate_days`` was answered with its action, which did not last: the next one is a step higher.
-    A lemon's part is replaced.
+    A lemon's part is replaced where that part itself has failed before. Where as many parts as make a lemon have
+    failed, and this one for the first time, it is what they share, which a person must look at.
     """
     if asked in ("none", "escalate"):
         return NextAction(asked)
@@ -107,7 +118,14 @@ def next_action(
         why = f"{action} was tried within {policy.escalate_days} days and did not last"
         action = _above(cause.kind, action)
     if graded and graded.grade == "lemon" and graded.kind == cause.kind and _is_below(action, "replace"):
-        return NextAction("replace", f"a lemon: {graded.why}")
+        since = now - timedelta(days=policy.lemon_days)
+        recent = [f.cause for f in earlier if f.certain and f.cause.kind == cause.kind and since < f.began <= now]
+        if any(same_cause(one, cause) for one in recent):
+            return NextAction("replace", f"a lemon: {graded.why}")
+        parts = {one.part for one in recent} | {cause.part}
+        if len(parts) >= policy.lemon_failures:
+            look = _SHARED.get(cause.kind, "the board")
+            return NextAction("escalate", f"a lemon: {graded.why}, of {len(parts)} parts; look at {look}")
     return NextAction(action, why)
 
 

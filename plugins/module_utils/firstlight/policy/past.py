@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy import select
 
-from ..findings import Finding, highest_action
+from ..errors import FirstlightError
+from ..findings import Finding, highest_action, shorten
 from ..ledger.models import FindingRow, Host, Run, StageRun, StateChange
+from ..ledger.standing import READY, STAGES
 from ..ledger.store import Ledger
 from .causes import UNSEEN, group, kind_of
 from .grade import Failure
@@ -40,10 +43,29 @@ class StageEnd:
 
 @dataclass(frozen=True)
 class PastRun:
+    """ends: also of hosts that were in a stage twice, in order. let_in: by host since when the run had it.
+
+    together: the same for the shards of one fleet run.
+    """
+
     id: int
     playbook: str
     started: datetime
     ends: list[StageEnd] = field(default_factory=list)
+    let_in: dict[int, datetime] = field(default_factory=dict)
+    together: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A host came from one state to another. run: None where no run did it."""
+
+    host: int
+    run: int | None
+    at: datetime
+    before: str
+    after: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -63,16 +85,30 @@ class PastHost:
 class Past:
     hosts: dict[int, PastHost]
     runs: list[PastRun]
+    changes: list[Change] = field(default_factory=list)
+
+
+@contextmanager
+def whole(table: str, row: int) -> Iterator[None]:
+    """FirstlightError where what is read of a row makes no sense: it was damaged."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        said = f"there is no host {error}" if isinstance(error, KeyError) else shorten(str(error), 100)
+        raise FirstlightError(f"row {row} of the ledger's table {table} is damaged: {said}") from None
 
 
 def read_past(ledger: Ledger) -> Past:
-    """Everything that a policy is tried on. FirstlightError when the database cannot be used."""
+    """Everything that a policy is tried on. FirstlightError when the database cannot be used, or a row is damaged."""
     with ledger._reading() as session:
+        changes = []
         ready: dict[int, datetime] = {}
-        for host_id, at in session.execute(
-            select(StateChange.host_id, StateChange.at).where(StateChange.after == "ready").order_by(StateChange.id)
-        ):
-            ready[host_id] = datetime.fromisoformat(at)
+        for row in session.scalars(select(StateChange).order_by(StateChange.id)):
+            with whole("state_change", row.id):
+                at = time(row.at)
+            changes.append(Change(row.host_id, row.run_id, at, row.before, row.after, row.why))
+            if row.after == READY:
+                ready[row.host_id] = at
         hosts = {
             host.id: PastHost(
                 id=host.id,
@@ -80,29 +116,43 @@ def read_past(ledger: Ledger) -> Past:
                 service_tag=host.service_tag,
                 planned=host.name is not None,
                 state=host.state,
-                ready_since=ready.get(host.id) if host.state == "ready" else None,
+                ready_since=ready.get(host.id) if host.state == READY else None,
             )
             for host in session.scalars(select(Host).order_by(Host.id))
         }
-        for row in session.scalars(select(FindingRow).where(FindingRow.status != "ok").order_by(FindingRow.id)):
-            hosts[row.host_id].seen.append(_seen(row))
-        runs = {
-            run.id: PastRun(run.id, run.playbook, datetime.fromisoformat(run.started))
-            for run in session.scalars(select(Run).order_by(Run.id))
-        }
-        ends = select(StageRun).where(StageRun.result.in_(("passed", "failed")), StageRun.ended.is_not(None))
-        for stage in session.scalars(ends.order_by(StageRun.id)):
-            if stage.run_id in runs and stage.ended and stage.result:
-                runs[stage.run_id].ends.append(
-                    StageEnd(stage.host_id, stage.stage, datetime.fromisoformat(stage.ended), stage.result)
-                )
-        return Past(hosts, list(runs.values()))
+        for found in session.scalars(select(FindingRow).where(FindingRow.status != "ok").order_by(FindingRow.id)):
+            with whole("finding", found.id):
+                hosts[found.host_id].seen.append(_seen(found))
+        runs = {}
+        for run in session.scalars(select(Run).order_by(Run.id)):
+            with whole("run", run.id):
+                runs[run.id] = PastRun(run.id, run.playbook, time(run.started), together=run.fleet_run or "")
+        ways = select(StageRun).where(StageRun.run_id.is_not(None), StageRun.stage.in_(STAGES))
+        for stage in session.scalars(ways.order_by(StageRun.id)):
+            if stage.run_id in runs and stage.result != "undone":
+                with whole("stage_run", stage.id):
+                    _add(runs[stage.run_id], hosts[stage.host_id].id, stage)
+        return Past(hosts, list(runs.values()), [change for change in changes if change.host in hosts])
+
+
+def _add(run: PastRun, host: int, row: StageRun) -> None:
+    run.let_in.setdefault(host, time(row.started))
+    if row.ended and row.result in ("passed", "failed"):
+        run.ends.append(StageEnd(host, row.stage, time(row.ended), row.result))
 
 
 def _seen(row: FindingRow) -> Seen:
     finding = Finding(row.check, row.status, row.symptom, row.locator, row.evidence, row.action)
-    first, last = datetime.fromisoformat(row.first_seen), datetime.fromisoformat(row.last_seen)
-    return Seen(row.stage, finding, first, last, datetime.fromisoformat(row.cleared) if row.cleared else None)
+    cleared = time(row.cleared) if row.cleared else None
+    return Seen(row.stage, finding, time(row.first_seen), time(row.last_seen), cleared)
+
+
+def time(text: str) -> datetime:
+    """ValueError where it is none, or has no zone: it could not be compared to others."""
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return at
 
 
 def found_at(seen: Iterable[Seen], stage: str, at: datetime) -> list[Finding]:

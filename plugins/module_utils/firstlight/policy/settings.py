@@ -94,11 +94,6 @@ def _matches(symptom: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(symptom, pattern) for pattern in patterns)
 
 
-def spares_of(policy: Policy, hosts: int) -> int:
-    """How many ready hosts of a fleet are to be kept for those that will fail."""
-    return at_least("spares", policy.spares, hosts)
-
-
 def load_policy(path: Path | str) -> Policy:
     """Read one policy file; InputError, one line with file, line and key, where it is wrong."""
     file = read_yaml(path)

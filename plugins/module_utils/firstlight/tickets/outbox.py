@@ -1,80 +1,88 @@
-"""Delivery: what each output has of each ticket is noted, and what it has not is tried again. No ticket is lost."""
+"""Delivery: what each output has of each ticket is noted in the ledger, and what it has not is tried again."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
 
-from ..errors import FirstlightError
-from ..yamlfile import read_text
-from .model import Ticket
-from .outputs import Output, write_whole
+from ..errors import InputError
+from ..ledger.store import Ledger
+from ..ledger.tickets import delivered, note_delivery
+from .model import CLOSED, Ticket
+from .outputs import Folder, Output, Refused
+from .telling import reason
+
+SECONDS = 120.0  # for one output in one call; a run does not wait longer for it
+REFUSED_MAX = 5  # tickets that an output does not take before it is left alone
+LATE = timedelta(days=30)  # a ticket that was closed longer ago opens nothing at an output that never heard of it
 
 
 class Outbox:
-    """Notes of what was delivered, in one file: {output: {ticket: {version, reference}}}.
+    """Tells outputs of tickets that are in the ledger.
 
-    Tickets themselves are elsewhere, so that this file can only say too little: then something is told once more.
-    FirstlightError where the file is there and cannot be read.
+    Each delivery is noted there right after it, so that a crash can only leave too little noted: then that one is told
+    once more, and outputs know it again. Two processes at once: see ``ledger.tickets.delivering``.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._notes: dict[str, dict[str, dict[str, Any]]] = {}
-        if path.exists():
-            try:
-                self._notes = _checked(json.loads(read_text(path)))
-            except ValueError:
-                said = "cannot be read as notes of what was delivered; move it away, and every ticket is told anew"
-                raise FirstlightError(f"{path}: {said}") from None
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
 
-    def waiting(self, output: Output, tickets: Iterable[Ticket]) -> list[Ticket]:
-        """Those of which this output has not the last version, oldest change first."""
-        notes = self._notes.get(output.name, {})
-        late = [t for t in tickets if notes.get(t.id, {}).get("version", 0) < t.version]
-        return sorted(late, key=lambda t: (t.updated, t.id))
+    def waiting(
+        self,
+        output: str,
+        tickets: Iterable[Ticket],
+        now: datetime | None = None,
+        has: Callable[[Ticket], bool] | None = None,
+    ) -> list[Ticket]:
+        """Those of which this output has not the last version, oldest change first.
 
-    def deliver(self, tickets: Iterable[Ticket], outputs: Iterable[Output]) -> list[str]:
-        """Tell every output what it has not; one line for each output that failed.
+        has: whether the output still has what it was told; what it has no more is told as if it never was.
+        """
+        notes = delivered(self._ledger, output)
+        since = ((now or datetime.now(UTC)) - LATE).isoformat(timespec="seconds")
 
-        Each delivery is noted before the next begins. An output that fails is not tried with further tickets in this
-        call: it would cost its time limit for each.
+        def lacks(ticket: Ticket) -> bool:
+            if ticket.id not in notes:
+                return _is_news(ticket, since)
+            return notes[ticket.id][0] < ticket.version or (
+                has is not None and _is_news(ticket, since) and not has(ticket)
+            )
+
+        return sorted(filter(lacks, tickets), key=lambda t: (t.updated, t.id))
+
+    def deliver(self, tickets: Iterable[Ticket], outputs: Iterable[Output], seconds: float = SECONDS) -> list[str]:
+        """Tell every output what it has not; a line for each output that failed or took too long.
+
+        An output that fails is not tried with further tickets in this call: it would cost its time limit for each. One
+        that refuses a single ticket is.
         """
         known, problems = list(tickets), []
         for output in outputs:
-            waiting = self.waiting(output, known)
-            for number, ticket in enumerate(waiting):
-                note = self._notes.get(output.name, {}).get(ticket.id, {})
-                try:
-                    reference = output.send(ticket, note.get("reference", ""))
-                except FirstlightError as error:
-                    left = len(waiting) - number
-                    problems.append(f"{output.name}: {left} tickets wait, from {ticket.id} on: {error}")
-                    break
-                self._note(output.name, ticket, reference)
+            has = output.has if isinstance(output, Folder) else None
+            problem = self._deliver(output, self.waiting(output.name, known, has=has), time.monotonic() + seconds)
+            problems += [f"{output.name}: {problem}"] if problem else []
         return problems
 
-    def _note(self, output: str, ticket: Ticket, reference: str) -> None:
-        self._notes.setdefault(output, {})[ticket.id] = {"version": ticket.version, "reference": reference}
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path, json.dumps(self._notes, indent=1) + "\n")
-        except OSError as error:
-            raise FirstlightError(f"{self._path}: what was delivered cannot be noted: {error.strerror}") from None
+    def _deliver(self, output: Output, waiting: list[Ticket], until: float) -> str:
+        notes = delivered(self._ledger, output.name) if waiting else {}
+        refused: list[str] = []
+        for number, ticket in enumerate(waiting):
+            left = len(waiting) - number + len(refused)
+            if time.monotonic() > until:
+                return f"{left} tickets wait, from {ticket.id} on: it is too slow"
+            try:
+                reference = output.send(ticket, notes.get(ticket.id, (0, ""))[1])
+            except (Refused, InputError) as error:  # InputError: a template that fits this ticket not
+                refused.append(f"{ticket.id}: {error}")
+                if len(refused) >= REFUSED_MAX:
+                    return f"{left} tickets wait; it does not take {refused[0]}"
+            except Exception as error:  # whatever it is, it is this output's, and holds up no other
+                return f"{left} tickets wait, from {ticket.id} on: {reason(error)}"
+            else:
+                note_delivery(self._ledger, output.name, ticket, reference)
+        return f"{len(refused)} tickets wait; it does not take {refused[0]}" if refused else ""
 
 
-def _checked(data: Any) -> dict[str, dict[str, dict[str, Any]]]:
-    """ValueError where it is none."""
-    if not isinstance(data, dict):
-        raise ValueError
-    for notes in data.values():
-        if not isinstance(notes, dict):
-            raise ValueError
-        for note in notes.values():
-            if not isinstance(note, dict) or not isinstance(note.get("version"), int):
-                raise ValueError
-            if not isinstance(note.get("reference"), str):
-                raise ValueError
-    return data
+def _is_news(ticket: Ticket, since: str) -> bool:
+    return ticket.state != CLOSED or ticket.updated >= since

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..findings import ACTIONS, Finding, highest_action
+from ..findings import ACTIONS, Finding, highest_action, shorten
 from ..policy.causes import LINKS, Cause, group
-from ..policy.grade import Failure, Grade, next_action
+from ..policy.grade import Failure, Grade, NextAction, next_action
 from ..policy.settings import Policy
 from .model import CLOSED, OPEN, Place, Ticket, Update
+
+FINDINGS_MAX = 60  # of one ticket, the worst; a cause that more tell of needs no more of them
+SAID_MAX = 600  # characters of one update
 
 # Stages in which every check runs whatever the others find, so that what is not found any more is mended.
 _COMPLETE = ("discover", "smoke")
@@ -61,11 +64,18 @@ class Plan:
         return [*self.opened, *self.updated, *self.closed]
 
 
-def plan(policy: Policy, tickets: Iterable[Ticket], hosts: Iterable[HostNow], now: datetime) -> Plan:
+def plan(
+    policy: Policy,
+    tickets: Iterable[Ticket],
+    hosts: Iterable[HostNow],
+    now: datetime,
+    stopped: Collection[str] = (),
+) -> Plan:
     """What to do so that each cause on each of these hosts has one open ticket.
 
     tickets: all that there are, closed ones too (they count for new ids). hosts: those to look at; tickets of others
-    are left alone. A ticket is opened from ``ticket_min_action`` on. Other numbers in the evidence are no change.
+    are left alone. A ticket is opened from ``ticket_min_action`` on, but for hosts in ``stopped``: the brake says that
+    it is probably not they. Other numbers in the evidence are no change.
     """
     known = list(tickets)
     numbers: dict[str, int] = defaultdict(int)
@@ -80,13 +90,16 @@ def plan(policy: Policy, tickets: Iterable[Ticket], hosts: Iterable[HostNow], no
         mine = [t for t in free.values() if _is_of(t, host)]
         groups = group(policy.quarantining(host.held))
         matched = _match(groups, mine)
-        for cause, found in groups.items():
-            step = next_action(policy, cause, highest_action(found), host.earlier, now, host.grade)
+        for cause, whole in groups.items():
+            found = whole[:FINDINGS_MAX]
+            step = _next(policy, host, cause, found, now)
             its = matched.get(cause)
             if its is not None:
                 del free[its.id]
                 changed = _updated(its, host, cause, found, step.action, step.why, at)
                 made.updated.extend([changed] if changed else [])
+            elif host.name in stopped:
+                continue
             elif ACTIONS.index(step.action) >= ACTIONS.index(policy.ticket_min_action):
                 prefix = f"{re.sub(r'[^A-Za-z0-9._-]', '_', host.service_tag or host.name)}-{cause.kind}"
                 numbers[prefix] += 1
@@ -113,6 +126,21 @@ def plan(policy: Policy, tickets: Iterable[Ticket], hosts: Iterable[HostNow], no
                 said = f"closed: not found any more by {', '.join(ticket.stages)}"
                 made.closed.append(ticket.changed(at, said, state=CLOSED))
     return made
+
+
+def due(policy: Policy, hosts: Iterable[HostNow], now: datetime) -> dict[str, str]:
+    """By name the highest action that is due, as tickets have it; hosts of which nothing quarantines are left out."""
+    found = {}
+    for host in hosts:
+        groups = group(policy.quarantining(host.held))
+        steps = [_next(policy, host, cause, whole[:FINDINGS_MAX], now).action for cause, whole in groups.items()]
+        if steps:
+            found[host.name] = max(steps, key=ACTIONS.index)
+    return found
+
+
+def _next(policy: Policy, host: HostNow, cause: Cause, found: list[Finding], now: datetime) -> NextAction:
+    return next_action(policy, cause, highest_action(found), host.earlier, now, host.grade)
 
 
 def _is_of(ticket: Ticket, host: HostNow) -> bool:
@@ -164,7 +192,7 @@ def _updated(
         return None
     return ticket.changed(
         at,
-        "; ".join(said) or f"part {part}",
+        shorten("; ".join(said) or f"part {part}", SAID_MAX),
         host=host.name,
         service_tag=host.service_tag,
         place=host.place,

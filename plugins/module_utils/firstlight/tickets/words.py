@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ..findings import Finding
 from ..policy.causes import HARDWARE, LINKS, UNSEEN
+from ..slots import slot_of
+from .links import HOT, HOT_STEPS, STEPS, of_link, port_of
 from .model import Ticket
 from .neutral import in_command, neutral
 
@@ -16,11 +21,8 @@ _OFF = "Shut the server down, and pull its power cords."
 _ON = "Plug the power cords in, and switch the server on."
 _RESEAT = {
     "gpu": [_OFF, "Take {part} out, look at its contacts and power cables, and put it back until it locks.", _ON],
-    "hca": ["Pull the cable of {part} at both ends, clean it, and put it back until it clicks.",
-            "If the link stays down, exchange the cable or transceiver.",
-            "If the adapter itself is missing: shut the server down, take the card out and put it back."],
-    "nic": ["Pull the cable of {part} at both ends, and put it back until it clicks.",
-            "If the link stays down, exchange the cable; look at the port of the switch."],
+    "hca": [_OFF, "Take {part} out, look at its contacts, and put it back until it locks.", _ON],
+    "nic": [_OFF, "Take the card of {part} out, look at its contacts, and put it back until it locks.", _ON],
     "drive": ["Pull {part}, wait ten seconds, and push it back until it locks.",
               "If several drives are missing, reseat the cables of the backplane with the server off."],
     "psu": ["Check the power cord of {part} at both ends, and that the outlet of the rack has power.",
@@ -82,22 +84,43 @@ _DECIDE = {
 
 
 def part_named(ticket: Ticket) -> str:
-    """The part for people: GPU Video.Slot.26-1; "the GPU that is missing" is for whoever reads the evidence."""
+    """The part for people: GPU Video.Slot.26-1, GPU 0000:1b:00.0 in PCIe Slot 33 where a finding tells its slot; "the
+    GPU that is missing" is for whoever reads the evidence."""
+    if of_link(ticket):
+        what = "transceiver" if any(f.symptom == HOT for f in ticket.findings) else "transceiver or cable"
+        return f"{what} of {_port(ticket)}"
     noun = NOUNS.get(ticket.cause.kind, ticket.cause.kind.replace("_", " "))
     if ticket.cause.part in ("", LINKS):
-        named = next((f.locator for f in ticket.findings if f.locator), "")
+        named = next((_placed(f.locator, [f]) for f in ticket.findings if f.locator), "")
         return f"the {noun} ({named})" if named and ticket.cause.kind in HARDWARE else f"the {noun}"
-    spelled = next(
-        (f.locator for f in ticket.findings if ticket.cause.part.lower() in f.locator.lower()), ticket.cause.part
-    )
+    about = [f for f in ticket.findings if ticket.cause.part.lower() in f.locator.lower()]
+    spelled = _placed(about[0].locator if about else ticket.cause.part, about)
     return spelled if spelled.lower().startswith(noun.lower()) else f"{noun} {spelled}"
+
+
+def _port(ticket: Ticket) -> str:
+    """Where the link of a ticket is plugged in, with the slot of its card."""
+    named = [f.locator for f in ticket.findings if f.locator]
+    about = [f for f in ticket.findings if f.locator == named[0]] if named else []
+    noun = NOUNS.get(ticket.cause.kind, "port")
+    return port_of(_placed(named[0], about)) if named else f"the {noun}"
+
+
+def _placed(locator: str, findings: Sequence[Finding]) -> str:
+    """The part with where it sits, where one of these findings of it tells that."""
+    slots = [slot for slot in (slot_of(f.evidence) for f in findings) if slot and slot not in locator]
+    return f"{locator} in {max(slots, key=len)}" if slots else locator
 
 
 def steps(ticket: Ticket) -> list[str]:
     """What to do, one sentence of Markdown a step, in order."""
     name, part = in_command(ticket.host), neutral(part_named(ticket))
     kind, values = ticket.cause.kind, {"name": name, "part": part, "id": in_command(ticket.id)}
-    if ticket.action in _REMOTE:
+    if of_link(ticket) and ticket.action not in _REMOTE:
+        values["port"] = neutral(_port(ticket))
+        hot = any(f.symptom == HOT for f in ticket.findings)
+        found = HOT_STEPS if hot else STEPS.get(ticket.action, STEPS["escalate"])
+    elif ticket.action in _REMOTE:
         found = [_REMOTE[ticket.action]]
     elif ticket.action in ("reseat", "replace"):
         table = _RESEAT if ticket.action == "reseat" else _REPLACE

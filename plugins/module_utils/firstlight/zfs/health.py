@@ -10,10 +10,15 @@ from .plan import CHECK, fail
 from .status import Leaf, Pool, drive_of, progress
 
 GOOD = ("ONLINE", "AVAIL", "INUSE")
+# of one drive, of all kinds, until zpool clear. ZFS itself gives up one that has ten in ten minutes
+DEFAULT_DRIVE_ERRORS = 100.0
 
 
-def judge_pool(pool: Pool, serials: Mapping[str, str], drives: int = 0) -> List[Finding]:
-    """At least one finding. serials: of members by by-id name, as last seen. drives: how many it must have, 0 any."""
+def judge_pool(
+    pool: Pool, serials: Mapping[str, str], drives: int = 0, most: float = DEFAULT_DRIVE_ERRORS
+) -> List[Finding]:
+    """At least one finding. serials: of members by by-id name, as last seen. drives: how many it must have, 0 any.
+    most: errors that a drive may have."""
     findings = [_drive(leaf, serials) for leaf in pool.leaves if leaf.state not in GOOD]
     running = progress(pool)
     if pool.state != "ONLINE" and not findings:
@@ -21,9 +26,11 @@ def judge_pool(pool: Pool, serials: Mapping[str, str], drives: int = 0) -> List[
     if running == "resilver":
         findings.append(Finding(CHECK, "warn", "zfs.resilvering", pool.name, pool.scan, "wait"))
     for leaf in pool.leaves:
-        if leaf.state in GOOD and leaf.read + leaf.write + leaf.checksum > 0:
-            evidence = f"errors: {leaf.read} reading, {leaf.write} writing, {leaf.checksum} checksums"
-            findings.append(Finding(CHECK, "warn", "zfs.drive_errors", _where(leaf, serials), evidence, "none"))
+        errors = leaf.read + leaf.write + leaf.checksum
+        if leaf.state in GOOD and errors > 0:
+            evidence = f"errors: {leaf.read} reading, {leaf.write} writing, {leaf.checksum} checksums; limit {most:g}"
+            status, action = ("fail", "replace") if errors > most else ("warn", "none")
+            findings.append(Finding(CHECK, status, "zfs.drive_errors", _where(leaf, serials), evidence, action))
     # the only sentence that means none; a count, or names of files, otherwise
     if pool.errors and not pool.errors.startswith("No known data errors"):
         findings.append(fail("zfs.data_lost", pool.name, pool.errors))

@@ -1,7 +1,8 @@
 """Which pool a host gets: made over every drive that is not the system's, imported, or mended. Pure functions.
 
 The rule above all: a drive that holds anything is named and left alone, unless the site lists its serial for wiping;
-a drive of the operating system, one that is mounted or in use is left alone whatever is listed.
+a drive of the operating system, one that is mounted or in use is left alone whatever is listed. So is one with the
+label of a pool that has the wanted name and is not imported, unless the site gives that pool up.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ BY_ID = "/dev/disk/by-id/"
 LEVELS = ("auto", "mirror", "raidz1", "raidz2", "raidz3", "stripe")
 LEAST = {"stripe": 1, "mirror": 2, "raidz1": 3, "raidz2": 4, "raidz3": 5}
 FUZZ = 16 * 1024 * 1024  # sizes that differ by less are the same to zpool
-_SAFE_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.:+@-]{0,200}$")
+_SAFE_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.:+@-]{0,200}\Z")
 
 Disk = Mapping[str, Any]
 
@@ -29,7 +30,8 @@ class Wanted:
 
     ashift: 0 for what the drives ask for. drives: how many there must be, 0 for any. wipe, ignore: serials.
     replace: old drive (serial, by-id name or the number that zpool shows) to new drive (serial or by-id name).
-    force_import: also a pool that another host had last. mixed_sizes: also drives that differ in size.
+    force_import: also a pool that another host had last. mixed_sizes: also drives that differ in size. anew: a pool
+    of that name that is not imported is given up, where each of its drives may be wiped.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Wanted:
     replace: Mapping[str, str] = field(default_factory=dict)
     force_import: bool = False
     mixed_sizes: bool = False
+    anew: bool = False
     pool_properties: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -145,7 +148,7 @@ def make_plan(
         return _keep(wanted, mine, disks, os_disks, pools, serials or {})
     candidates = [d for d in disks if not is_system(d, os_disks) and _counts(d, wanted)]
     found = [pool for pool in importable if pool.name == wanted.name]
-    if found:
+    if found and not wanted.anew:
         return _import(wanted, found)
     if os_unresolved:
         where = ", ".join(os_unresolved)
@@ -251,12 +254,15 @@ def against(disk: Disk, wanted: Wanted, disks: Sequence[Disk], pools: Sequence[P
         return []
     if disk.get("signatures") is None:
         return [fail("zfs.drive_unreadable", where, "what is on it cannot be read", "replace")]
-    listed = bool(serial) and serial in wanted.wipe and sum(one.get("serial") == serial for one in disks) == 1
-    if listed:
-        return []
-    if wanted.name in members_of(disk):
-        evidence = f"is of a pool {wanted.name} that cannot be imported ({content(disk)}); it is not made anew"
+    # one that a pool of this name, imported by now, does not have was taken out of it: the label is all that is left
+    known = any(pool.name == wanted.name for pool in pools)
+    if wanted.name in members_of(disk) and not known and not wanted.anew:
+        evidence = (
+            f"is of a pool {wanted.name} that cannot be imported; only zfs_pool_anew gives it up: {content(disk)}"
+        )
         return [fail("zfs.pool_unavailable", where, evidence)]
+    if bool(serial) and serial in wanted.wipe and sum(one.get("serial") == serial for one in disks) == 1:
+        return []
     evidence = f"holds {content(disk)}; to wipe it list its serial in zfs_pool_wipe_serials"
     return [fail("zfs.drive_not_empty", where, evidence)]
 
@@ -311,6 +317,8 @@ def _keep(
             continue
         if not any(_is_on(leaf, disk) for one in pools for leaf in one.leaves):
             evidence = f"is in no pool; {content(disk) or 'it is blank'}"
+            if wanted.name in members_of(disk):
+                evidence += "; zfs_pool_replace takes it again, with its serial in zfs_pool_wipe_serials"
             findings.append(Finding(CHECK, "warn", "zfs.drive_unused", label(disk), evidence, "none"))
     return Plan("keep", commands, findings, wiped=wiped)
 

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 SERIALS = "firstlight:drives"  # a property of ours on the pool's root: by-id names and serials of its drives
 _UNITS = " KMGTP"
 _NONE_IS_0 = ("quota", "refquota", "reservation", "refreservation")
-_DATASET = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*$")
+_DATASET = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*\Z")
 
 Values = Mapping[str, str]
 

@@ -18,6 +18,7 @@ from .status import Pool, read_pools
 Run = Callable[[List[str]], Tuple[int, str, str]]
 Datasets = Sequence[Tuple[str, Mapping[str, str]]]
 NOT_FOUND = 127
+NONE = "no pools available to import"
 
 
 class CannotRead(Exception):
@@ -78,10 +79,20 @@ def _understood(text: str) -> List[Pool]:
 
 
 def importable(run: Run) -> List[Pool]:
-    """The pools that could be imported. That there is none has the same status as that it could not be looked for;
-    then the labels on the drives still speak for a pool.
+    """The pools that could be imported. That there is none is believed only where zpool says so: CannotRead otherwise.
+
+    zpool says it among its errors, with status 0 (import_pools in zpool_main.c, OpenZFS 0.8 to 2.4).
     """
-    return _understood(run(["zpool", "import", "-d", BY_ID])[1])
+    command = ["zpool", "import", "-d", BY_ID]
+    code, text, errors = run(command)
+    said = [line.strip() for line in [*text.splitlines(), *errors.splitlines()] if line.strip()]
+    if code != 0 and said != [NONE]:
+        raise CannotRead(_failed(command, code, text, errors))
+    pools = _understood(text)
+    if not pools and NONE not in said:
+        why = f"zpool import names no pool, and does not say that there is none: {shorten(errors or text, 200)}"
+        raise CannotRead(fail("zfs.unreadable", "zpool", why.rstrip(": ")))
+    return pools
 
 
 def bring_about(wanted: Wanted, datasets: Datasets, facts: Mapping[str, Any], run: Run, check: bool) -> Outcome:
@@ -164,8 +175,12 @@ def _do(run: Run, commands: Sequence[List[str]]) -> None:
     for command in commands:
         code, text, errors = run(command)
         if code != 0:
-            said = shorten(errors or text, 300) or f"exit status {code}"
-            raise CannotRead(fail("zfs.command_failed", " ".join(command)[:110], said))
+            raise CannotRead(_failed(command, code, text, errors))
+
+
+def _failed(command: List[str], code: int, text: str, errors: str) -> Finding:
+    said = shorten(errors or text, 300) or f"exit status {code}"
+    return fail("zfs.command_failed", " ".join(command)[:110], said)
 
 
 __all__ = ["CHECK", "Outcome", "Plan", "bring_about", "importable", "imported"]

@@ -98,6 +98,7 @@ def _leaves(rows: List[str], pool: str) -> List[Leaf]:
     found: List[Leaf] = []
     section = ""
     groups: List[str] = []
+    counts = any(row.split() == ["NAME", "STATE", "READ", "WRITE", "CKSUM"] for row in rows)  # not of zpool import
     tree = [(_depth(row), row.split()) for row in rows if row.split()[:1] not in ([], ["NAME"])]
     below = [depth for depth, _ in tree[1:]] + [0]
     for (depth, words), next_depth in zip(tree, below):  # noqa: B905  (Python 3.9)
@@ -112,6 +113,9 @@ def _leaves(rows: List[str], pool: str) -> List[Leaf]:
             continue
         if len(words) < 2 or words[1] not in STATES:
             raise ValueError(f"zpool's answer is not understood: {' '.join(words)[:120]!r}")
+        told = [word for word in words[2:5] if re.fullmatch(r"[0-9]{1,20}", word)]
+        if counts and words[1] in ("ONLINE", "DEGRADED") and section != "spares" and len(told) < 3:
+            raise ValueError(f"zpool's answer is not understood: errors of {' '.join(words)[:120]!r}")
         found.append(_leaf(words, tuple(groups), section))
     return found
 
@@ -132,6 +136,7 @@ def _leaf(words: List[str], groups: Tuple[str, ...], section: str) -> Leaf:
 
 def drive_of(path: str) -> str:
     """The name of the whole drive: ``/dev/disk/by-id/X-part1`` is on X, ``/dev/nvme0n1p1`` on nvme0n1."""
+    path = re.sub(r"/old$", "", path)  # as ZFS calls one that another at its own place takes over from
     name = path.rpartition("/")[2]
     if "/by-" in path:
         return re.sub(r"-part[0-9]+$", "", name)
