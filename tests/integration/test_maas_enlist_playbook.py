@@ -46,7 +46,7 @@ def test_a_fleet_from_nothing_to_nothing_to_do(site: Site) -> None:
     site.good("enlist", "-l", "rack_r1")
     machines = lab.by_name()
     assert sorted(machines) == lab.names
-    tags = ["firstlight", "profile-xe9680", "rack-r1", "site-test"]
+    tags = ["firstlight", "firstlight-state-enlisted", "profile-xe9680", "rack-r1", "site-test"]
     assert {name: sorted(m["tag_names"]) for name, m in machines.items()} == dict.fromkeys(lab.names, tags)
     assert machines["r1-n01"]["description"].startswith("rack r1 unit 1, service tag FLB0001 [power ")
     lab.reset_stats()
