@@ -18,7 +18,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from simulators import lab_files
+from simulators import disk_heads, lab_files
+from simulators.bmc.hardware import Hardware
 from simulators.lab import week_plan
 from simulators.lab.week_plan import Failure
 from simulators.lab_files import LabError
@@ -160,7 +161,8 @@ class Machines:
 
     def __init__(self, lab_dir: Path) -> None:
         self.lab_dir = lab_dir
-        self.tags = {machine["name"]: machine["service_tag"] for machine in lab_files.load(lab_dir)["machines"]}
+        self.planned = {machine["name"]: machine for machine in lab_files.load(lab_dir)["machines"]}
+        self.tags = {name: machine["service_tag"] for name, machine in self.planned.items()}
         self._seen: Counter[str] = Counter()
 
     def installed(self) -> Counter[str]:
@@ -174,6 +176,17 @@ class Machines:
         """Machines whose disk holds no installed system."""
         folder = self.lab_dir / "machines"
         return {name for name in self.tags if not lab_files.read_json(folder / name / "state.json", {}).get("disk")}
+
+    def written_data_drives(self) -> list[str]:
+        """Data drives that are not blank any more: their machine, and their serial number."""
+        found = []
+        for name, machine in self.planned.items():
+            state = lab_files.read_json(self.lab_dir / "machines" / name / "state.json", {})
+            hardware = Hardware(machine["index"], machine["service_tag"], state.get("replaced") or {})
+            drives = [{"number": drive.number, "serial": drive.serial} for drive in hardware.drives]
+            heads = disk_heads.heads(state, drives)
+            found += [f"{name} {drive['serial']}" for drive in drives if drive["serial"] in heads]
+        return found
 
     def on_their_way(self) -> list[str]:
         """Machines that MAAS does not have as deployed."""
@@ -288,10 +301,12 @@ class Week:
         self.site.check_ledger()
         ready = self.site.ready()
         must(not (lost := ready & self.machines.without_system()), f"ready, and without a system: {sorted(lost)}")
+        must(not (hit := self.machines.written_data_drives()), f"written to, though its pool is to be kept: {hit}")
 
     def _all_ready(self, installed: Collection[str]) -> None:
         """installed: those hosts, and no others, once each since this was asked last."""
         self.site.check_ledger()
+        must(not (hit := self.machines.written_data_drives()), f"written to, though its pool is to be kept: {hit}")
         times = self.machines.installed()
         must(
             times == Counter(list(installed)),
