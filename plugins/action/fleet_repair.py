@@ -32,6 +32,7 @@ class ActionModule(FleetAction):
         "reason": {"type": "str", "default": ""},
         "in_use": {"type": "bool", "default": False},
         "wipe_data": {"type": "bool", "default": False},
+        "wipe_serials": {"type": "list", "elements": "str", "default": []},
         "reinstall": {"type": "bool", "default": False},
         "tier": {"type": "str", "choices": list(TIERS)},
     }
@@ -60,6 +61,12 @@ class ActionModule(FleetAction):
         name, state = self.name, self.host_value(self.name, "ledger_state", "planned")
         tag = self.host_value(name, "service_tag", "") or ""
         said = self.options["confirm"]
+        if self.options["wipe_data"] and not self._disk().not_serials:
+            raise InputError(
+                f"reprovision: wipe_data: no serial number of a data drive of {name} is known, so none can be named; "
+                f"nothing was done. Let its BMC tell them first (ansible-playbook playbooks/discover.yml -l {name}), "
+                "or leave wipe_data away"
+            )
         if self.check:
             return {"msg": f"{name} is {state}; it would wipe {self._loss()}"}
         if state == READY and not self.options["in_use"]:
@@ -83,9 +90,14 @@ class ActionModule(FleetAction):
         """What a reprovision destroys, in words."""
         disk = self._disk()
         lost = f"its OS disk ({disk if disk.serials else 'its serial is not known yet'})"
-        if not self.options["wipe_data"]:
-            return f"{lost}; its data pool is kept"
-        return f"{lost} and its data drives ({', '.join(disk.not_serials) or 'their serials are not known yet'})"
+        drives = ", ".join(self._to_wipe())
+        return f"{lost} and its data drives ({drives})" if drives else f"{lost}; its data pool is kept"
+
+    def _to_wipe(self) -> list[str]:
+        """The serial numbers that were named when this run began and that the BMC still tells: no others are wiped."""
+        now = list(self._disk().not_serials) if self.options["wipe_data"] else []
+        begun = self.options["event"] in ("check", "begin")
+        return now if begun else [serial for serial in now if serial in self.options["wipe_serials"]]
 
     # -- the repair -----------------------------------------------------------------------------------------------
 
@@ -94,7 +106,7 @@ class ActionModule(FleetAction):
         if self.ledger.states().get(self.name) == READY and not self.options["in_use"] and not self.check:
             raise FirstlightError(f"{self.name} has become ready meanwhile; nothing was done")
         self._put_into_repair(self.policy().reinstall_max_parallel)
-        return {"service_tag": repairs.service_tag_of(self.ledger, self.name)}
+        return {"service_tag": repairs.service_tag_of(self.ledger, self.name), "wipe_serials": self._to_wipe()}
 
     def _put_into_repair(self, most: int | None = None) -> None:
         """most: hosts at once; FirstlightError where so many others are under way."""
@@ -104,7 +116,8 @@ class ActionModule(FleetAction):
         if current is None or (self.options["reinstall"] and current.tried):
             line = f"{repairs.BEGUN}{why}; it wipes {self._loss()}"
         elif self.options["event"] == "begin":
-            line = f"{repairs.GOES_ON}since {current.begun}, {_how_far(current)}"
+            wipes = f"; it wipes its data drives ({', '.join(serials)})" if (serials := self._to_wipe()) else ""
+            line = f"{repairs.GOES_ON}since {current.begun}, {_how_far(current)}{wipes}"
         if others := repairs.begin(self.ledger, self.name, why, line, most):
             many = "another host is" if len(others) == 1 else f"{len(others)} other hosts are"
             raise FirstlightError(
@@ -125,7 +138,10 @@ class ActionModule(FleetAction):
             return {"refused": refused}
         record = Record.from_dict(self.host_value(name, "bmc_record"))
         tag = record.hardware.service_tag if record.hardware else ""
-        if not self.check and tag and tag != self.options["confirm"]:
+        if not tag:  # a planned one has stopped it in discover
+            said = f"{name}: its BMC tells no service tag, so the one that was typed proves nothing; nothing was wiped"
+            return {"refused": f"{said}. Have it restored first, as after a new board (docs/repair.md)"}
+        if not self.check and tag != self.options["confirm"]:
             said = f"{name} is another server now: its BMC says service tag {tag}, not {self.options['confirm']}"
             return {"refused": f"{said}; nothing was wiped. If that is meant: -e confirm={tag}"}
         if self.ledger.states().get(name) != IN_REPAIR:  # the name has gone over to another server
@@ -142,6 +158,8 @@ class ActionModule(FleetAction):
         repairs.note_findings(self.ledger, name, missed)
         for finding in missed:
             self.tell(f"{name}: warning: {finding.evidence}")
+        if self.options["wipe_data"] and (new := sorted(set(self._disk().not_serials) - set(self._to_wipe()))):
+            self.tell(f"{name}: not wiped, since they were not named when this began: {', '.join(new)}")
         kinds = sorted({row["kind"] for row in recent})
         current = repairs.current(self.ledger, name)
         ordered = repair.ordered(orders, current.begun if current else "")
@@ -152,7 +170,7 @@ class ActionModule(FleetAction):
             "parts": recent,
             "tier": level,
             "release_first": self._is_new(tag) and not (current and current.installing),
-            "wipe_serials": list(self._disk().not_serials) if self.options["wipe_data"] else [],
+            "wipe_serials": self._to_wipe(),
             "findings": [finding.to_dict() for finding in missed],
             "msg": f"{', '.join(kinds) or 'no part'} replaced; {said}checks: {level}",
         }

@@ -39,6 +39,12 @@ options:
     description: Its data drives are wiped too, and its pool is made anew.
     type: bool
     default: false
+  wipe_serials:
+    description:
+      - With C(triage) and C(install), the serial numbers that C(begin) has named. No other data drives are wiped.
+    type: list
+    elements: str
+    default: []
   reinstall:
     description: Install it once more although an installation in this repair came to an end.
     type: bool
@@ -72,9 +78,9 @@ tier:
   type: str
   returned: with triage
 wipe_serials:
-  description: Serials of the data drives that are to be wiped.
+  description: Serial numbers of the data drives that are to be wiped.
   type: list
-  returned: with triage
+  returned: with begin and triage
 release:
   description: Whether the machine is to be given back to MAAS first.
   type: bool

@@ -52,6 +52,7 @@ FAULTS: dict[str, dict[str, tuple[float, float, float] | str]] = {
     # which machine it is
     "wrong_model": {"model": "PowerEdge R760xa"},
     "wrong_tag": {"tag": "WR0NG01"},
+    "no_tag": {},
     "duplicate_tag": {"of": _OTHER},
     "duplicate_mac": {"of": _OTHER},
     # network ports

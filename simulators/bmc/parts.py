@@ -90,6 +90,8 @@ def model(machine: Machine) -> str:
 
 def service_tag(machine: Machine) -> str:
     """The tag on the machine, or what the BMC takes for it."""
+    if machine.has("no_tag"):
+        return ""
     if machine.has("wrong_tag"):
         return str(machine.faults["wrong_tag"]["tag"])
     other = machine.fault_number("duplicate_tag", "of")

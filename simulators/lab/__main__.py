@@ -102,6 +102,9 @@ def _become_root(command: str) -> None:
 
 def _up(lab_dir: Path, options: argparse.Namespace) -> None:
     inventory_dir, block = _where(lab_dir, options)
+    for path in inventory_dir.glob("*.maas.yml"):
+        if f"//127.{block}." not in path.read_text():
+            raise LabError(f"{path}: its url is not this lab's, https://127.{block}.0.2:5443/MAAS; see docs/lab.md")
     lab = lifecycle.up(lab_dir, inventory_dir, options.fleet, block, options.fresh, options.sound)
     print(f"lab: {len(lab['machines'])} servers, MAAS on https://{lab['maas']['listen']}/MAAS, files in {lab_dir}")
 

@@ -149,9 +149,9 @@ class ProductLab:
         """A fault of MAAS."""
         assert requests.put(f"{self.admin}/faults/{name}", json=body, timeout=10).status_code == 200
 
-    def bmc_fault(self, machine: str, name: str, on: bool = True) -> None:
+    def bmc_fault(self, machine: str, name: str, on: bool = True, **parameters: Any) -> None:
         url = f"{self.bmc_admin}/machines/{machine}/faults/{name}"
-        answer = requests.put(url, json={}, timeout=10) if on else requests.delete(url, timeout=10)
+        answer = requests.put(url, json=parameters, timeout=10) if on else requests.delete(url, timeout=10)
         assert answer.ok, answer.text
 
     def boot_from_network(self, name: str) -> None:

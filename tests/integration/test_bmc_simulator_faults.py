@@ -246,6 +246,8 @@ def test_identity(lab: BmcLab) -> None:
     lab.fault("n1", "wrong_tag", on=False)
     lab.fault("n1", "duplicate_tag", of=2)
     assert get(lab, SYSTEM)["SKU"] == "TST0002"
+    lab.fault("n1", "no_tag")
+    assert get(lab, SYSTEM)["SKU"] == ""
 
 
 def call_other(lab: BmcLab, path: str) -> dict[str, Any]:

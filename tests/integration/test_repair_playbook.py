@@ -11,7 +11,7 @@ import pytest
 import yaml
 from maas_product_lab import ROOT, ProductLab
 from maas_site import BIN
-from repair_site import RepairSite, end, replace
+from repair_site import RepairSite, built_in, end, replace
 
 from firstlight.findings import Finding
 from firstlight.ledger.store import STAGES, Ledger
@@ -140,6 +140,44 @@ def test_a_board_with_another_service_tag_needs_that_one_typed(site: RepairSite)
     assert site.query("select service_tag, state from host where name = 'r1-n01'") == [("WR0NG01", "in_repair")]
     # what happened to the old one stays its own
     assert site.query(f"select name, held is not null from host where service_tag = '{TAG}'") == [(None, 1)]
+
+
+def test_a_server_that_tells_no_service_tag_is_not_wiped(site: RepairSite) -> None:
+    site.lab.bmc_fault("r1-n01", "no_tag")
+    status, screen = site.repair("-e", f"confirm={TAG}")
+    assert status == 2, screen
+    assert "r1-n01: its BMC tells no service tag, so the one that was typed proves nothing; nothing was wiped" in screen
+    assert site.asked() == {"release": 0, "deploy": 0} and site.states()["r1-n01"] == "in_repair"
+    site.lab.bmc_fault("r1-n01", "no_tag", on=False)
+    status, screen = site.repair("-e", f"confirm={TAG}")
+    assert status == 2 and "r1-n01 did not pass install: install.no_ssh" in screen, screen
+
+
+def test_no_data_drive_is_wiped_but_those_that_were_named(site: RepairSite) -> None:
+    """One is exchanged, which the BMC tells only once the repair has begun."""
+    old = [disk.serial for disk in site.lab.hardware("r1-n01").drives]
+    replace(site.lab, "r1-n01", "nvme2")
+    new = [disk.serial for disk in built_in(site.lab, "r1-n01").drives]
+    (gone,), (come,) = set(old) - set(new), set(new) - set(old)
+    status, screen = site.repair("-e", f"confirm={TAG}", "-e", "wipe_data=true")
+    assert status == 2 and "r1-n01 did not pass install: install.no_ssh" in screen, screen
+    assert f"r1-n01: not wiped, since they were not named when this began: {come}" in screen
+    kept = ", ".join(serial for serial in old if serial != gone)
+    assert "is installed anew; it wipes its OS disk" in screen and f"and its data drives ({kept})" in screen
+    begun = site.deeds_of("r1-n01")[0]
+    assert begun.startswith("reprovision begun") and begun.endswith(f"and its data drives ({', '.join(old)})")
+    # again: now it is named, and the deed says so
+    site.repair("-e", f"confirm={TAG}", "-e", "wipe_data=true")
+    goes_on = site.deeds_of("r1-n01")[-1]
+    assert goes_on.startswith("reprovision goes on") and f"it wipes its data drives ({', '.join(new)})" in goes_on
+
+
+def test_data_drives_that_nobody_can_name_are_not_wiped(running_lab: ProductLab, tmp_path: Path) -> None:
+    running_lab.fresh().bmc_fault("r1-n01", "unreachable")
+    site = RepairSite(running_lab, tmp_path)  # never discovered
+    status, screen = site.repair("-e", "confirm=FLB0001", "-e", "wipe_data=true")
+    assert status != 0 and "no serial number of a data drive of r1-n01 is known, so none can be named" in screen, screen
+    assert running_lab.stats()["writes"] == 0 and not (tmp_path / "ledger.sqlite").exists()
 
 
 def state_tags(site: RepairSite, name: str) -> tuple[str, ...]:
