@@ -11,8 +11,8 @@ short_description: Tell which processes use the GPUs
 version_added: "0.2.0"
 description:
   - For roles that must not disturb a host on which a job runs. Changes nothing, also in check mode.
-  - Asks C(nvidia-smi). Where that is missing, fails or hangs, as one of another version than the loaded driver does, the
-    processes count that hold a GPU's device file open, without the persistence daemon, the fabric manager and DCGM.
+  - Asks C(nvidia-smi). Where that is missing, fails or hangs, as one of another version than the loaded driver does,
+    the processes count that hold a GPU's device file open, without the persistence daemon, the fabric manager and DCGM.
 options: {}
 attributes:
   check_mode:

@@ -6,10 +6,8 @@ file open tells.
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
-from typing import List
 
 QUERY = ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")
 LIMIT_SECONDS = 60.0
@@ -18,17 +16,17 @@ DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter
 _GPU = re.compile(r"/dev/nvidia[0-9]+")
 
 
-def parse(text: str) -> List[int]:
+def parse(text: str) -> list[int]:
     """The processes that nvidia-smi names, a line each; what is no number (``[N/A]`` in a container) is left out."""
     return sorted({int(line) for line in map(str.strip, text.splitlines()) if re.fullmatch(r"[0-9]{1,9}", line)})
 
 
-def holders(proc: Path) -> List[int]:
+def holders(proc: Path) -> list[int]:
     """The processes that have a GPU open, but for the daemons. proc: the root of procfs. One that ends is left out."""
     found = []
     for folder in proc.glob("[0-9]*"):
         try:
-            opened = [os.readlink(file) for file in (folder / "fd").iterdir()]
+            opened = [str(file.readlink()) for file in (folder / "fd").iterdir()]
             name = (folder / "comm").read_text(errors="replace").strip()
         except OSError:
             continue
