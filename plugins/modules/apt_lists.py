@@ -10,9 +10,9 @@ module: apt_lists
 short_description: Have apt's package lists of the sources as they stand now
 version_added: "0.2.0"
 description:
-  - Fetches the package lists (C(apt-get update)) where there is none of one of O(sources), where a source or a key is
-    another than when they were fetched, where the last fetch did not come to its end, or where they are older than
-    O(max_age). So a run that was stopped between naming a repository and fetching its lists is mended by the next.
+  - Fetches the package lists (C(apt-get update)) where there is none of one of O(sources) or none at all, where a source or a
+    key is another than when they were fetched, where the last fetch did not come to its end, or where they are older
+    than O(max_age). So a run that was stopped between naming a repository and fetching its lists is mended by the next.
   - Fails with one line, apt's own words, where any archive does not answer or is not signed as its source says.
   - What was fetched is remembered in C(/var/lib/firstlight/apt_lists.json).
   - Lists are a cache, so fetching them is no change. In check mode nothing is fetched.
@@ -85,8 +85,9 @@ def look(module, sources):
     if targets.code:
         module.fail_json(msg=f"apt cannot read its sources: {aptlists.errors(targets.errors)}")
     lists_at = LISTS.stat().st_mtime if LISTS.exists() else 0.0
-    missing = aptlists.lacking(sources, aptlists.parse_targets(targets.text))
-    return aptlists.Seen(digest, changed_at, lists_at, missing)
+    known = aptlists.parse_targets(targets.text)
+    missing = aptlists.lacking(sources, known)
+    return aptlists.Seen(digest, changed_at, lists_at, missing, aptlists.none_there(known))
 
 
 def remember(fetched):

@@ -49,6 +49,9 @@ def seen(**changes: Any) -> Seen:
         (seen(), Fetched("d0", NOW - 60), "sources or keys are others than when they were fetched"),
         # the run was stopped while it fetched, or an archive refused: other archives' lists are new
         (seen(lists_at=NOW), Fetched("", NOW - 60), "the last fetch did not come to its end"),
+        # an image from which they were removed, soon after they were fetched
+        (seen(none=True), None, "there is none at all"),
+        (seen(none=True), Fetched("d1", NOW - 60), "there is none at all"),
         # as they should be; that others fetched later, or long ago, is no matter
         (seen(), Fetched("d1", NOW - 60), ""),
         (seen(lists_at=0.0, changed_at=NOW), Fetched("d1", NOW - HOUR), ""),
@@ -67,10 +70,12 @@ def test_a_source_is_lacking_when_apt_keeps_no_list_of_it(tmp_path: Path):
     wanted = ["docker.sources", "sources.list", "unheard.sources"]
 
     assert aptlists.lacking(wanted, targets) == tuple(wanted)
+    assert aptlists.none_there(targets) and not aptlists.none_there({})
     (tmp_path / "deb.example.org_dists_trixie_main_binary-amd64_Packages.diff_Index").touch()
     # one architecture's is enough, packed or not
     (tmp_path / "download.docker.com_dists_trixie_stable_binary-amd64_Packages.lz4").touch()
     assert aptlists.lacking(wanted, targets) == ("sources.list", "unheard.sources")
+    assert not aptlists.none_there(targets)
     (tmp_path / "deb.example.org_dists_trixie_main_binary-amd64_Packages").touch()
     assert aptlists.lacking(wanted, targets) == ("unheard.sources",)
 

@@ -40,13 +40,15 @@ class Fetched:
 class Seen:
     """The host as it is. digest, changed_at: of the sources; lists_at: of the folder of lists (Unix seconds).
 
-    lacking: sources (names of their files) of which there is no list.
+    lacking: sources (names of their files) of which there is no list. none: there is no list of any source, as in an
+    image from which they were removed.
     """
 
     digest: str
     changed_at: float
     lists_at: float
     lacking: Tuple[str, ...] = ()
+    none: bool = False
 
 
 def read_sources(root: Path) -> Tuple[str, float]:
@@ -84,6 +86,12 @@ def lacking(wanted: Iterable[str], targets: Dict[str, List[str]]) -> Tuple[str, 
     return tuple(name for name in wanted if not any(_there(path) for path in targets.get(name, [])))
 
 
+def none_there(targets: Dict[str, List[str]]) -> bool:
+    """Whether apt would keep lists, and has not one."""
+    paths = [path for some in targets.values() for path in some]
+    return bool(paths) and not any(map(_there, paths))
+
+
 def _there(path: str) -> bool:
     return any(Path(path + packed).exists() for packed in PACKED)
 
@@ -108,6 +116,8 @@ def reason(seen: Seen, fetched: Optional[Fetched], max_age: float, now: float) -
     """Why lists have to be fetched; empty where they need not. max_age: seconds."""
     if seen.lacking:
         return f"there is none of {', '.join(seen.lacking)}"
+    if seen.none:
+        return "there is none at all"
     if fetched is None:  # somebody else fetched them, and there is no more to go by than dates
         if seen.changed_at >= seen.lists_at:
             return "a source was written after them"
