@@ -10,9 +10,10 @@ module: apt_lists
 short_description: Have apt's package lists of the sources as they stand now
 version_added: "0.2.0"
 description:
-  - Fetches the package lists (C(apt-get update)) where there is none of one of O(sources) or none at all, where a source or a
-    key is another than when they were fetched, where the last fetch did not come to its end, or where they are older
-    than O(max_age). So a run that was stopped between naming a repository and fetching its lists is mended by the next.
+  - Fetches the package lists (C(apt-get update)) where there is none of one of O(sources) or none at all, where a
+    source or a key is another than when they were fetched, where the last fetch did not come to its end, or where they
+    are older than O(max_age). So a run that was stopped between naming a repository and fetching its lists is mended
+    by the next.
   - Fails with one line, apt's own words, where any archive does not answer or is not signed as its source says.
   - What was fetched is remembered in C(/var/lib/firstlight/apt_lists.json).
   - Lists are a cache, so fetching them is no change. In check mode nothing is fetched.
