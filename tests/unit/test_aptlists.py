@@ -70,7 +70,7 @@ def test_a_source_is_lacking_when_apt_keeps_no_list_of_it(tmp_path: Path):
     wanted = ["docker.sources", "sources.list", "unheard.sources"]
 
     assert aptlists.lacking(wanted, targets) == tuple(wanted)
-    assert aptlists.none_there(targets) and not aptlists.none_there({})
+    assert aptlists.none_there(targets) and aptlists.none_there({})
     (tmp_path / "deb.example.org_dists_trixie_main_binary-amd64_Packages.diff_Index").touch()
     # one architecture's is enough, packed or not
     (tmp_path / "download.docker.com_dists_trixie_stable_binary-amd64_Packages.lz4").touch()

@@ -87,9 +87,8 @@ def lacking(wanted: Iterable[str], targets: Dict[str, List[str]]) -> Tuple[str, 
 
 
 def none_there(targets: Dict[str, List[str]]) -> bool:
-    """Whether apt would keep lists, and has not one."""
-    paths = [path for some in targets.values() for path in some]
-    return bool(paths) and not any(map(_there, paths))
+    """Whether apt has not one list. It names none either where it has no archive's Release file."""
+    return not any(_there(path) for some in targets.values() for path in some)
 
 
 def _there(path: str) -> bool:
