@@ -18,6 +18,7 @@ import yaml
 from maas_product_lab import KEY, PASSWORD, ROOT, USER, ProductLab
 from maas_site import BIN, SECRETS, Site
 
+from firstlight.fleet import locks
 from firstlight.ledger.claim import ServerClaims
 from tests.integration.postgresql import running
 
@@ -80,6 +81,31 @@ class Fleet:
 
     def runs_in_ledger(self) -> list[tuple[str, str | None, str]]:
         return [tuple(row) for row in self.site.query("select playbook, outcome, message from run order by id")]
+
+
+# a stage that somebody must end; then hosts of which one is not reached, and one fails a task, outside of every stage
+HELD_UP = """
+- name: Own
+  hosts: fleet
+  gather_facts: false
+  vars: {stage: discover, held_up: true}
+  tasks:
+    - {name: Open, fleet_stage: {stage: discover, event: open}, run_once: true}
+    - {name: Hold it up, ansible.builtin.raw: "true", register: r, until: not held_up, retries: 600, delay: 1}
+    - {name: Close, fleet_stage: {stage: discover, event: close}, run_once: true}
+"""
+NO_STAGE = """
+- name: Own
+  hosts: fleet
+  gather_facts: false
+  vars:
+    ansible_host: 127.0.0.1
+    ansible_port: 1
+    ansible_connection: "{{ 'ssh' if inventory_hostname == 'r1-n01' and not done | default(false) else 'local' }}"
+  tasks:
+    - {name: Reach it, ansible.builtin.raw: "true"}
+    - {name: Look, ansible.builtin.fail: {msg: it is not there}, when: "inventory_hostname == 'r1-n02'"}
+"""
 
 
 def written(folder: Path) -> list[Path]:
@@ -169,10 +195,46 @@ def test_a_killed_controller_is_seen_and_resumed(fleet: Fleet) -> None:
     assert "2 died; exit status 1" in fleet.good("list")
     rows = fleet.runs_in_ledger()[2:]
     assert [row[:2] for row in rows] == [("install.yml", "stopped")] * 2
-    assert any("shard r2: its process was killed" in row[2] for row in rows)
+    # of r1 ansible-playbook had closed it, and knew no reason
+    assert {word for row in rows for word in ("r1", "r2") if f"shard {word}: its process was killed" in row[2]} == {
+        "r1", "r2",
+    }  # fmt: skip
+    assert [list(site.findings(name)) for name in site.lab.names] == [["run.ended_early"]] * 3
     fleet.call("resume", "--wait")
     assert {m["status_name"] for m in site.lab.by_name().values()} == {"Deployed"}
     assert set(fleet.states().values()) == {"done"}
+
+
+def test_what_the_run_could_not_note_is_noted_from_the_events(fleet: Fleet) -> None:
+    site, book, held = fleet.site, fleet.site.folder / "own.yml", fleet.site.findings
+    book.write_text(HELD_UP)
+    fleet.good("start", str(book), "-e", "ansible_host=127.0.0.1 ansible_connection=local")
+    fleet.wait_until(lambda: {s.get("task") for s in fleet.status()["shards"].values()} == {"Hold it up"})
+    os.kill(locks.holder(next(fleet.runs.glob("*/r1/playbook.lock"))), signal.SIGKILL)
+    fleet.wait_until(lambda: fleet.states() == {"r1": "died", "r2": "running"}, 30)
+    ((_, outcome, message),) = [row for row in fleet.runs_in_ledger() if row[1]]
+    said = "ansible-playbook was killed; last task: Own: Hold it up"
+    assert outcome == "stopped" and f", shard r1: {said}; 2 hosts were in a stage" in message
+    assert [list(held(name)) for name in site.lab.names] == [["run.ended_early"], ["run.ended_early"], []]
+    assert f"shard r1: {said}" in held("r1-n01")["run.ended_early"]
+    assert "last in Own: Hold it up; ansible-playbook was killed" in fleet.good("status")
+    fleet.good("stop")
+    assert held(site.lab.names[2]) == {}  # who stopped it knows
+    rows = fleet.runs_in_ledger()
+    book.write_text(HELD_UP.replace("held_up: true", "held_up: false"))
+    fleet.good("resume", "--wait")
+    assert fleet.runs_in_ledger() == [*rows, *[("own.yml", "done", "")] * 2]
+    assert [held(name) for name in site.lab.names] == [{}] * 3
+
+    book.write_text(NO_STAGE)
+    status, screen = fleet.call("start", str(book), "--wait")
+    assert status == 2 and "r1: done, not met" in screen, screen + fleet.logs()
+    assert list(held("r1-n01")) == ["ssh.unreachable"] and held("r1-n02") == {
+        "run.task_failed": "Look: it is not there"
+    }
+    assert len(fleet.runs_in_ledger()) == len(rows) + 2  # such a playbook is no run of the ledger
+    fleet.call("start", str(book), "--wait", "-e", "done=true", "-l", "r1-n01")
+    assert held("r1-n01") == {} and list(held("r1-n02")) == ["run.task_failed"]
 
 
 def test_what_cannot_be_started_is_one_line(fleet: Fleet) -> None:

@@ -14,10 +14,9 @@ import pytest
 from firstlight.errors import InputError
 from firstlight.fleet import cli, locks
 from firstlight.fleet.cli import main
-from firstlight.fleet.drive import Driver, close_in_ledger
+from firstlight.fleet.drive import Driver
 from firstlight.fleet.runs import FLEET_RUN, Run, all_runs, find_run, new_run, refuse_busy
 from firstlight.fleet.watch import exit_status, follow, line, run_line, worst
-from firstlight.ledger.store import Ledger, ledger_url
 
 HOLD = "import sys; from pathlib import Path; from firstlight.fleet.locks import hold; hold(Path(sys.argv[1])); "
 
@@ -94,20 +93,6 @@ def test_runs_are_found_by_name_and_the_last_by_default(run: Run) -> None:
         all_runs(runs)
 
 
-def test_what_a_killed_shard_left_open_is_closed_in_the_ledger(run: Run, tmp_path: Path) -> None:
-    ledger = Ledger(ledger_url(str(tmp_path / "ledger.sqlite")))
-    shard = run.shards[0]
-    assert not close_in_ledger(shard, "killed")  # it had not come so far
-    done, left = ledger.start_run("site.yml"), ledger.start_run("site.yml")
-    ledger.end_run(done, "done")
-    for number, closed in ((done, False), (left, True), (left, False)):
-        (shard.folder / "ledger_run").write_text(str(number))
-        assert close_in_ledger(shard, "killed") is closed
-    assert ledger.run(done)["outcome"] == "done"
-    row = ledger.run(left)
-    assert (row["outcome"], row["message"]) == ("stopped", f"fleet run {run.name}, shard r1: killed")
-
-
 def test_a_run_of_check_mode_has_no_number_in_the_ledger(run: Run) -> None:
     shard = run.shards[0]
     (shard.folder / "ledger_run").write_text("1")
@@ -175,7 +160,7 @@ def test_lines_for_people(run: Run) -> None:
         "ended": "2026-01-08T11:02:03+00:00",
         "play": "Install",
         "task": "Install them",
-        "failed": {"a1": "Install them"},
+        "failed": {"a1": {"task": "Install them"}},
     }
     states = {"a1": "installing", "a2": "installed", "b1": "ready"}
     assert line("r1", state, ["a1", "a2", "a3"], states) == (
@@ -221,6 +206,21 @@ def test_shards_that_are_started_together_have_a_name_in_common_for_the_ledger(r
         cli._drive(which)
     one, two, again = (command[-1] for command in began)
     assert one == two != again and one.startswith(f"{run.name}-") and len(one) <= 64
+
+
+def test_the_last_event_before_a_long_task_is_saved(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
+    driver, clock = Driver(run.shards[0], tmp_path, ""), [100.0]
+    monkeypatch.setattr("firstlight.fleet.drive.time.monotonic", lambda: clock[0])
+    for task in ("Look", "Install"):  # one right after the other
+        driver._event({"event": "playbook_on_task_start", "event_data": {"task": task}})
+    assert run.shards[0].saved()["task"] == "Look"
+    clock[0] += 1.5
+    assert driver._goes_on() is False
+    assert run.shards[0].saved()["task"] == "Install"
+    (run.shards[0].folder / "state.json").unlink()
+    clock[0] += 1.5
+    driver._goes_on()
+    assert run.shards[0].saved() == {}  # nothing is new
 
 
 def test_the_playbook_learns_that_name(run: Run, tmp_path: Path, monkeypatch: Any) -> None:

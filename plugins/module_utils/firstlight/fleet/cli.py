@@ -18,7 +18,7 @@ from .. import commandline
 from ..errors import FirstlightError, InputError
 from ..ledger.store import now, operator
 from . import locks, runs, shards, watch
-from .drive import close_in_ledger
+from .noting import note_end
 from .runs import LIVE, Run, Shard
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -167,11 +167,11 @@ _COMMANDS = {"start": _start, "watch": _watch, "stop": _stop, "resume": _resume,
 
 
 def _tidy(run: Run) -> None:
-    """What a killed shard left open in the ledger is closed there."""
+    """How a killed shard ended is noted in the ledger."""
     for shard in run.shards:
-        if shard.state()["state"] in ("died", "stopped"):
+        if (state := shard.state()["state"]) in ("died", "stopped"):
             try:
-                close_in_ledger(shard, "its process was killed")
+                note_end(shard, "its process was killed", asked=state == "stopped")
             except FirstlightError as error:
                 commandline.complain("fleet", f"shard {shard.name}: {error}")
 

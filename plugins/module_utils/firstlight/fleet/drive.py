@@ -15,10 +15,10 @@ from ansible_runner import Runner, RunnerConfig
 from ansible_runner.exceptions import AnsibleRunnerException
 
 from ..errors import FirstlightError
-from ..ledger.store import Ledger, now
-from ..ledger.where import find_ledger
+from ..ledger.store import now
 from . import locks
 from .events import Progress
+from .noting import note_end
 from .runs import FLEET_RUN, RUN_FILE, Shard, read_run
 
 # All of the operator's environment that ansible-runner learns, and so writes down.
@@ -35,6 +35,7 @@ class Driver:
         self.number = int(shard.saved().get("tries", 0)) + 1
         self.started = now()
         self._saved = 0.0
+        self._news = False
         self._stop = self._told = False
         self._before = dict(os.environ)
 
@@ -46,13 +47,16 @@ class Driver:
         rc: int | None = None
         why = ""
         try:
-            _, rc = Runner(self._config(), event_handler=self._event, cancel_callback=self._tell).run()
+            _, rc = Runner(self._config(), event_handler=self._event, cancel_callback=self._goes_on).run()
         except (AnsibleRunnerException, OSError) as error:
             why = f"ansible-runner: {' '.join(str(error).split())}"
         stopped = self._stop and rc not in (0, 2)
         outcome = "stopped" if stopped else "done" if rc is not None else "died"
+        how = "was stopped" if stopped else "was killed" if rc is None else f"ended with exit status {rc}"
+        self._save()
         try:
-            close_in_ledger(self.shard, "ansible-playbook was stopped" if stopped else "ansible-playbook ended early")
+            if note_end(self.shard, f"ansible-playbook {how}", asked=stopped) and not stopped:
+                why = why or f"ansible-playbook {how}"
         except FirstlightError as error:
             why = why or str(error)
         self._save(outcome=outcome, rc=rc, ended=now(), why=why)
@@ -98,40 +102,33 @@ class Driver:
 
     def _event(self, event: Mapping[str, Any]) -> bool:
         kept = self.progress.take(event)
-        if time.monotonic() - self._saved > _SAVED_EVERY:
-            self._save()
+        self._news = True
+        self._save_news()
         return kept
 
+    def _save_news(self) -> None:
+        if self._news and time.monotonic() - self._saved > _SAVED_EVERY:
+            self._save()
+
     def _save(self, **more: Any) -> None:
-        self._saved = time.monotonic()
+        self._saved, self._news = time.monotonic(), False
         self.shard.save(tries=self.number, started=self.started, **self.progress.as_dict(), **more)
 
     def _stopped(self, number: int, frame: Any) -> None:
         self._stop = True
         self._tell()
 
-    def _tell(self) -> bool:
-        """Ctrl-C for ansible-playbook, once, as soon as it is there. ansible-runner's own cancelling is SIGKILL."""
+    def _goes_on(self) -> bool:
+        """Asked by ansible-runner every second, also amid a task that takes hours; True would be SIGKILL."""
+        self._save_news()  # else the last event before such a task would not be seen
+        self._tell()
+        return False
+
+    def _tell(self) -> None:
+        """Ctrl-C for ansible-playbook, once, as soon as it is there."""
         if self._stop and not self._told and (pid := locks.holder(self.shard.playbook_lock)):
             self._told = True
             os.killpg(pid, signal.SIGINT)
-        return False
-
-
-def close_in_ledger(shard: Shard, why: str) -> bool:
-    """Close its run in the ledger, where ansible-playbook could not do that any more; whether there was one to close.
-
-    Only for a shard that nobody works on. FirstlightError when the ledger cannot be used.
-    """
-    number = shard.ledger_run()
-    if number is None or locks.holder(shard.playbook_lock):
-        return False
-    ledger = Ledger(find_ledger(None, Path(shard.run.about["inventory"])), create=False)
-    row = ledger.run(number)
-    if not row or row["ended"]:
-        return False
-    ledger.end_run(number, "stopped", f"fleet run {shard.run.name}, shard {shard.name}: {why}")
-    return True
 
 
 def main(folder: Path, name: str, root: Path, together: str) -> int:

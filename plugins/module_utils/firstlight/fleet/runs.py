@@ -5,6 +5,7 @@ RUN/SHARD/runner.lock   held by the process that drives the shard
 RUN/SHARD/playbook.lock held by its ansible-playbook
 RUN/SHARD/state.json    how the shard goes on, or how it ended
 RUN/SHARD/ledger_run    the number of its run in the ledger
+RUN/SHARD/noted         the number of the try whose end the ledger has
 RUN/SHARD/artifacts/N/  what ansible-runner keeps of the Nth try: stdout, failed tasks
 """
 
@@ -56,6 +57,16 @@ class Shard:
             return None if self.run.about["check"] else int((self.folder / "ledger_run").read_text())
         except (OSError, ValueError):
             return None
+
+    def is_noted(self) -> bool:
+        """Whether the ledger has the end of its last try."""
+        try:
+            return (self.folder / "noted").read_text() == str(self.saved().get("tries", 0))
+        except OSError:
+            return False
+
+    def note(self) -> None:
+        write_whole(self.folder / "noted", str(self.saved().get("tries", 0)), 0o600)
 
     def saved(self) -> dict[str, Any]:
         try:

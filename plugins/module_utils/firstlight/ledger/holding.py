@@ -12,6 +12,8 @@ from ..findings import Finding
 from .models import FindingRow, Host
 from .standing import STAGES, latest
 
+RUN = "run"  # in the place of a stage: of findings that only the end of a fleet run tells, see fleet/noting.py
+
 
 def replace(
     session: Session,
@@ -41,6 +43,12 @@ def replace(
         else:
             row.cleared = at
     return kept
+
+
+def add(session: Session, host: Host, stage: str, finding: Finding, at: str, run_id: int | None) -> None:
+    """Let this one hold too, in the place of what the same check had found."""
+    query = select(FindingRow.check).filter_by(host_id=host.id, stage=stage, cleared=None)
+    replace(session, host, stage, [finding], at, run_id, keep=set(session.scalars(query)) - {finding.check})
 
 
 def finding_of(row: FindingRow) -> Finding:

@@ -238,6 +238,8 @@ class Ledger:
             row.ended, row.result = at, "failed" if said_no else "passed"
             row.seconds = seconds if seconds is not None else _seconds_between(row.started, at)
             state = STATE_AFTER[stage]
+            if not said_no:
+                holding.replace(session, host, holding.RUN, [], at, self.run_id)  # it goes on
             if not said_no and not (out and state == READY) and standing.may_reach(host, state):
                 self._move(session, host, state, f"passed {stage}", at)
             return not said_no
