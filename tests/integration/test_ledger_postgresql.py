@@ -27,12 +27,13 @@ from tests.integration.postgresql import running
 
 ROOT = Path(__file__).parents[2]
 OF_THE_LEDGER = (
-    "store", "readings", "history", "dump", "parts", "ledger_tickets", "repairs", "standing", "identity"
+    "store", "readings", "history", "dump", "parts", "ledger_tickets", "repairs", "standing", "identity", "turns"
 )  # fmt: skip
 FILES = (  # of tests that make hundreds of transactions some
     *(f"ledger/test_{name}.py" for name in OF_THE_LEDGER),
     "test_quarantine.py::test_two_shards_that_settle_at_the_same_moment_see_one_another",
     "test_quarantine.py::test_what_a_killed_shard_left_is_not_made_good_where_the_brake_stopped_another",
+    "fleet/test_noting.py",
     "policy/test_dryrun.py::test_lemon_golden_and_the_next_action",
     "tickets/test_run.py::test_what_came_again_within_days_is_a_ticket_with_the_next_action",
     "tickets/test_run.py::test_runs_that_end_at_once_open_none_twice",
