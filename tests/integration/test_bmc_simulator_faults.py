@@ -13,16 +13,13 @@ from typing import Any
 
 import pytest
 import requests
+from bmc_lab import CHASSIS, MANAGER, RESET, ROOT, SYSTEM
 from bmc_product_lab import PASSWORD, USER, BmcLab
 from redfish import redfish_client
 from redfish.rest.v1 import AuthMethod, HttpClient, SessionCreationError
 
 from simulators.bmc.faults import FAULTS
 
-ROOT = "/redfish/v1"
-SYSTEM = f"{ROOT}/Systems/System.Embedded.1"
-CHASSIS = f"{ROOT}/Chassis/System.Embedded.1"
-MANAGER = f"{ROOT}/Managers/iDRAC.Embedded.1"
 EXPAND = "?$expand=*($levels=1)"
 
 
@@ -39,7 +36,7 @@ def lab(shared: BmcLab) -> Iterator[BmcLab]:
     yield shared
     requests.post(f"http://{shared.admin}/machines/n1/repair", timeout=5).raise_for_status()
     if shared.look("n1")["power"] == "On":
-        call(shared, "POST", f"{SYSTEM}/Actions/ComputerSystem.Reset", {"ResetType": "ForceOff"})
+        call(shared, "POST", RESET, {"ResetType": "ForceOff"})
 
 
 def call(lab: BmcLab, method: str, path: str, body: Any = None, **options: Any) -> requests.Response:
@@ -275,7 +272,7 @@ def test_cables_and_adapters(lab: BmcLab) -> None:
     lab.fault("n1", "hca_missing", hca=0)
     lab.fault("n1", "hca_failed", hca=1)
     lab.fault("n1", "hca_no_link", hca=2)
-    call(lab, "POST", f"{SYSTEM}/Actions/ComputerSystem.Reset", {"ResetType": "On"})
+    call(lab, "POST", RESET, {"ResetType": "On"})
     adapters = get(lab, f"{CHASSIS}/NetworkAdapters{EXPAND}")["Members"]
     assert "InfiniBand.Slot.31" not in by(adapters, "Id")
     assert bad(adapters) == ["InfiniBand.Slot.32"]
@@ -314,7 +311,7 @@ def test_gpus_drives_and_their_links(lab: BmcLab) -> None:
 
 
 def test_power_cooling_memory_and_the_chassis(lab: BmcLab) -> None:
-    call(lab, "POST", f"{SYSTEM}/Actions/ComputerSystem.Reset", {"ResetType": "On"})
+    call(lab, "POST", RESET, {"ResetType": "On"})
     lab.fault("n1", "redundancy_lost")
     power = get(lab, f"{CHASSIS}/Power")
     assert (bad(power["PowerSupplies"], "Name"), bad(power["Redundancy"], "Name")) == ([], [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import requests
 from bmc_product_lab import PASSWORD, USER, BmcLab
 from redfish import redfish_client
 from redfish.rest.v1 import AuthMethod, HttpClient
+from waiting import until
 
 from firstlight.bmc.discover import discover
 from simulators.bmc import parts
@@ -206,13 +206,6 @@ def test_bios_attributes_wait_for_a_boot(lab: BmcLab, name: str) -> None:
     until(lambda: bmc.get(f"{system}/Bios").dict["Attributes"][attribute] == "SomethingElse")
     bmc.post(f"{system}/Actions/ComputerSystem.Reset", body={"ResetType": "ForceOff"})
     bmc.logout()
-
-
-def until(condition: Any, seconds: float = 10) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, f"not within {seconds} s"
-        time.sleep(0.05)
 
 
 # --- what only some do
