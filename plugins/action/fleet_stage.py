@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from firstlight import cohort, rolefindings
@@ -93,7 +92,6 @@ class ActionModule(FleetAction):
             "admitted": admitted,
             "left_out": {**admission.left_out, **dict.fromkeys(lost, "no address in MAAS")},
             "earlier": {name: usable(readings) for name, readings in known.items()},
-            "policy": dataclasses.asdict(self.policy()),
         }
         return result if whole else {**result, "msg": f"{stage}: only a part runs (--tags, --skip-tags)"}
 

@@ -67,8 +67,4 @@ earlier:
   description: By name of the hosts that go into smoke what M(host_check) takes as its option of this name.
   type: dict
   returned: when opening
-policy:
-  description: The site's policy, by the keys of its file.
-  type: dict
-  returned: when opening
 """

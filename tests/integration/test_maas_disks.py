@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from maas_product_lab import ProductLab
 
-from firstlight.maas.client import MaasClient
+from firstlight.maas.client import MaasClient, MaasError
 from firstlight.maas.commissioning import (
     BLANK,
     HEAD_BYTES,
@@ -80,6 +81,19 @@ def test_the_script_is_uploaded_once_and_again_when_it_changes(lab, monkeypatch)
         assert client.script("no-such-script") is None
         monkeypatch.undo()
         assert ensure_script(client) is True
+
+
+def test_a_script_that_another_run_has_uploaded_meanwhile_is_no_error(lab):
+    """Two shards look, see that there is none, and both make it."""
+    with lab.client() as client:
+        for text in ("#!/bin/sh\n# of the first\n", "#!/bin/sh\n# of the second\n"):
+            client.upload_script("firstlight-test-race", text, is_new=True, type="commissioning")
+        stored = client.script("firstlight-test-race")
+        assert stored is not None
+        assert b"of the second" in base64.b64decode(stored["history"][0]["data"])
+        with pytest.raises(MaasError) as refused:  # what MAAS does not take is told as before
+            client.upload_script("firstlight test", "no interpreter", is_new=True, type="commissioning")
+        assert refused.value.status == 400
 
 
 def test_the_disks_as_they_were_before_the_installation(lab):

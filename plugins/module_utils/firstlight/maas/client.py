@@ -217,9 +217,13 @@ class MaasClient(Transport):
         """Make a script, or give it a new text. fields: type, title, timeout (seconds)... as MAAS has them."""
         data = {"script": script.encode(), **fields}
         if is_new:
-            self.call("Scripts.create", data={"name": name, **data})
-        else:
-            self.call("Script.update", {"name": name}, data)
+            try:
+                self.call("Scripts.create", data={"name": name, **data})
+                return
+            except MaasError as error:  # another run has made it meanwhile, or MAAS does not take it
+                if error.status != 400 or self.script(name) is None:
+                    raise
+        self.call("Script.update", {"name": name}, data)
 
     def script_results(self, system_id: str, name: str) -> list[dict[str, Any]]:
         """The machine's runs of scripts, those of the installer included, each with the results of this one script."""
