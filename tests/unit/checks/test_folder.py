@@ -140,6 +140,15 @@ def test_a_real_capture_has_what_each_source_gave(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "c").iterdir()} == {0o600}
 
 
+def test_a_capture_has_its_sources_in_the_order_in_which_they_were_asked_for() -> None:
+    def last_first(sources: Iterable[Source], limit: float) -> dict[Source, Output]:
+        return {source: Output(text="x") for source in reversed(list(sources))}
+
+    commands = [Command((name,)) for name in ("b", "a", "c")]
+    kept = capture([check("one", *commands)], BARE, {}, FACTS, run=last_first)
+    assert list(kept.outputs) == [key(describe(command)) for command in commands]
+
+
 def test_a_tier_has_those_before_it() -> None:
     checks = [check("one", shell("true")), check("two", shell("true"), tier="long")]
 

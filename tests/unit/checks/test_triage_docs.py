@@ -137,9 +137,10 @@ def of_roles() -> set[str]:
 
 
 def elsewhere() -> set[str]:
-    """Of a host too, said around the checks: by SSH, by a stage, by the engine where nothing was checked."""
+    """Of a host too, said around the checks: by SSH, by a stage, by a fleet run, by the engine where nothing was
+    checked."""
     found = {"verdict.no_findings", "host_check.nothing_checked", "STAGE.no_answer", "STAGE.task_failed"}
-    files = ("sshreason.py", "health/state.py", "health/answers.py")
+    files = ("sshreason.py", "health/state.py", "health/answers.py", "fleet/noting.py")
     for path in (*(LIBRARY / name for name in files), ROOT / "plugins" / "action" / "fleet_stage.py"):
         found |= set(texts(ast.parse(path.read_text())))
     return found

@@ -100,7 +100,7 @@ def pending(there: dict[str, str], wanted: str = "580.95.05", **variables: Any) 
     )
 
 
-BUSY = {"__gpu_driver_processes": {"rc": 0, "stdout": "4711"}}
+BUSY = {"__gpu_driver_processes": {"processes": [4711]}}
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,9 @@ BUSY = {"__gpu_driver_processes": {"rc": 0, "stdout": "4711"}}
         ({"reboot_host_state": "ready"}, True),
         ({"ledger_state": "ready"}, True),
         ({"ledger_state": "configured", **BUSY}, True),
-        ({"ledger_state": "configured", "__gpu_driver_processes_now": {"rc": 0, "stdout": "4711"}}, True),
+        ({"ledger_state": "configured", "__gpu_driver_processes_now": {"processes": [4711]}}, True),
         ({"ledger_state": "configured"}, False),
-        ({"ledger_state": "configured", "__gpu_driver_processes": {"rc": 0, "stdout": ""}}, False),
-        ({"ledger_state": "configured", "__gpu_driver_processes": {"rc": 9, "stdout": "no driver"}}, False),
+        ({"ledger_state": "configured", "__gpu_driver_processes": {"processes": []}}, False),
         ({"ledger_state": "configured", "__gpu_driver_processes": {"skipped": True}}, False),
         ({"ledger_state": "ready", "reboot_confirm": True}, False),
         ({"ledger_state": "ready", "reboot_confirm": "true", **BUSY}, False),

@@ -93,8 +93,10 @@ class Keeper:
         self._run, self.outputs = run, {}  # type: Run, Dict[str, Output]
 
     def __call__(self, sources: Iterable[Source], limit: float) -> Dict[Source, Output]:
-        outputs = self._run(sources, limit)
-        self.outputs.update({key(describe(source)): output for source, output in outputs.items()})
+        asked = list(sources)
+        outputs = self._run(asked, limit)
+        # in the order in which they were asked for, whichever answered first: captures of two hosts can be compared
+        self.outputs.update({key(describe(source)): outputs[source] for source in asked if source in outputs})
         return outputs
 
     def kept(
