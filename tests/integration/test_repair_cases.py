@@ -167,9 +167,10 @@ def test_a_new_bmc_with_the_login_of_the_factory(site: RepairSite) -> None:
     status, screen = site.repair("-e", "confirm=FLB0005", name=name)
     assert status == 2
     assert f"{name} did not pass discover: bmc.auth_failed" in screen and "it stays in_repair" in screen, screen
-    # MAAS is told its state by a tag, and nothing else
+    # MAAS is told its state by a tag, which it may have already, and nothing else
     written = {what for what in lab.stats()["requests"] if not what.startswith("GET")}
-    assert written == {"POST", "POST update_nodes"} and state_of(lab, name)["disk"]["hostname"] == name
+    assert written in ({"POST update_nodes"}, {"POST", "POST update_nodes"})
+    assert state_of(lab, name)["disk"]["hostname"] == name
     assert [line[:20] for line in site.deeds_of(name)] == ["reprovision begun: r"]
     secrets = site.inventory / "group_vars" / "all" / "secrets.yml"
     secrets.write_text(yaml.safe_dump({"bmc_credentials": [{"host": name, "username": user, "password": password}]}))

@@ -104,6 +104,20 @@ def test_the_end_is_a_line_a_stage_and_the_failures(fleet: Run) -> None:
     assert all(line.isprintable() for line in said)
 
 
+def test_hosts_are_named_in_one_order_whichever_came_first() -> None:
+    run = Run("site.yml", 0.0)
+    run.play("Try", None, NAMES[:3], 0.0)
+    run.begin_task("t", "Take long", 0.0)
+    for name in (NAMES[2], NAMES[0], NAMES[1]):
+        run.started("t")
+        run.ended("t", name, "failed", 1.0)
+        run.left(name, "Take long", "task_failed", "no")
+    named = ", ".join(NAMES[:3])
+    assert f"3 failed ({named})" in lines.outcomes(run.stages[0].task)
+    assert f"({named})" in "".join(lines.ending(run, 2.0))
+    assert named in "".join(shown(run, 2.0, 150, 24))
+
+
 def test_the_end_lists_at_most_twenty_hosts(fleet: Run) -> None:
     counts = ("ok", "failures", "unreachable", "changed", "skipped", "rescued", "ignored")
     totals = {name: dict.fromkeys(counts, 0) | {"ok": 2, "failures": int(name in fleet.gone)} for name in NAMES}

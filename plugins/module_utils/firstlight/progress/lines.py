@@ -44,7 +44,7 @@ def outcomes(task: Task) -> str:
     for name in OUTCOMES:
         who = task.outcome[name]
         if who:
-            parts.append(f"{len(who)} {name}" + (f" ({', '.join(who)})" if len(who) <= NAMED else ""))
+            parts.append(f"{len(who)} {name}" + (f" ({', '.join(sorted(who))})" if len(who) <= NAMED else ""))
     return ", ".join(parts) or "no host"
 
 
@@ -66,7 +66,7 @@ def going_on(task: Task, now: float) -> str:
 def group(of: Group, named: int = NAMED) -> str:
     """``3 hosts: docker.not_answering: Install Docker (r1-n03, r1-n04, r2-n01)``."""
     told = ": ".join(part for part in (of.symptom, of.task) if part)
-    return f"{hosts(of.count)}: {told}" + (f" ({some(of.hosts, of.count, named)})" if of.hosts else "")
+    return f"{hosts(of.count)}: {told}" + (f" ({some(sorted(of.hosts), of.count, named)})" if of.hosts else "")
 
 
 def stage(of: Stage, now: float) -> str:

@@ -108,7 +108,7 @@ def _failures(groups: list[Group], room: int) -> list[Text]:
         row = Text(f"{group.count:>5} ", style="red")
         row.append(shorten(group.symptom, 64), style="bold default")
         told = ": ".join(part for part in (shorten(group.stage, 30), shorten(group.task, 60)) if part)
-        for part in (lines.some(group.hosts, group.count), told):
+        for part in (lines.some(sorted(group.hosts), group.count), told):
             row.append(f"  {part}" if part else "", style="default")
         if group.said:
             row.append(f"  {shorten(group.said)}", style="dim")
