@@ -95,8 +95,11 @@ class Keeper:
     def __call__(self, sources: Iterable[Source], limit: float) -> Dict[Source, Output]:
         asked = list(sources)
         outputs = self._run(asked, limit)
-        # in the order in which they were asked for, whichever answered first: captures of two hosts can be compared
-        self.outputs.update({key(describe(source)): outputs[source] for source in asked if source in outputs})
+        # In the order in which they were asked for, whichever answered first: captures of two hosts can be compared.
+        # What was given beside these comes after them.
+        order = [source for source in dict.fromkeys(asked) if source in outputs]
+        order += [source for source in outputs if source not in order]
+        self.outputs.update({key(describe(source)): outputs[source] for source in order})
         return outputs
 
     def kept(
