@@ -106,7 +106,7 @@ class ActionModule(FleetAction):
         if self.ledger.states().get(self.name) == READY and not self.options["in_use"] and not self.check:
             raise FirstlightError(f"{self.name} has become ready meanwhile; nothing was done")
         self._put_into_repair(self.policy().reinstall_max_parallel)
-        return {"service_tag": repairs.service_tag_of(self.ledger, self.name), "wipe_serials": self._to_wipe()}
+        return {"wipe_serials": self._to_wipe()}
 
     def _put_into_repair(self, most: int | None = None) -> None:
         """most: hosts at once; FirstlightError where so many others are under way."""
@@ -158,7 +158,8 @@ class ActionModule(FleetAction):
         repairs.note_findings(self.ledger, name, missed)
         for finding in missed:
             self.tell(f"{name}: warning: {finding.evidence}")
-        if self.options["wipe_data"] and (new := sorted(set(self._disk().not_serials) - set(self._to_wipe()))):
+        to_wipe = self._to_wipe()
+        if self.options["wipe_data"] and (new := sorted(set(self._disk().not_serials) - set(to_wipe))):
             self.tell(f"{name}: not wiped, since they were not named when this began: {', '.join(new)}")
         kinds = sorted({row["kind"] for row in recent})
         current = repairs.current(self.ledger, name)
@@ -170,7 +171,7 @@ class ActionModule(FleetAction):
             "parts": recent,
             "tier": level,
             "release_first": self._is_new(tag) and not (current and current.installing),
-            "wipe_serials": self._to_wipe(),
+            "wipe_serials": to_wipe,
             "findings": [finding.to_dict() for finding in missed],
             "msg": f"{', '.join(kinds) or 'no part'} replaced; {said}checks: {level}",
         }

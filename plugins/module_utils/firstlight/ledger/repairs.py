@@ -73,12 +73,6 @@ def smoke_passed_at(ledger: Ledger, name: str) -> str:
         return session.scalars(query).first() or ""
 
 
-def service_tag_of(ledger: Ledger, name: str) -> str:
-    with ledger._reading() as session:
-        host = ledger._find(session, name, None)
-        return (host.service_tag or "") if host is not None else ""
-
-
 def under_way(ledger: Ledger, but: str) -> list[str]:
     """Other hosts in repair whose run goes on. One that was killed counts for a day, or until it is started again."""
     with ledger._reading() as session:
