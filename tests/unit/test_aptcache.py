@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from firstlight.aptcache import VENDORS, asked, cached, remaps
+from firstlight.aptcache import VENDORS, asked, cached, clients, remaps
+from firstlight.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 CACHE = "http://10.0.0.1:3142"
@@ -72,6 +73,35 @@ def test_a_site_s_rule_for_a_part_of_a_vendor_s_leaves_the_rest():
     found = rules([], [{"url": "http://download.docker.com/linux/debian", "upstream": "http://mirror.example/docker"}])
     assert found["http://download.docker.com/linux"] == "https://download.docker.com/linux"
     assert len(found) == len(VENDORS) + 1
+
+
+@pytest.mark.parametrize(
+    ("allowed", "matched"),
+    [
+        ("10.0.0.0/16", "10.0.0.0/255.255.0.0"),
+        ("10.0.0.0/255.255.0.0", "10.0.0.0/255.255.0.0"),
+        ("10.0.0.7/24", "10.0.0.0/255.255.255.0"),
+        ("10.0.0.7", "10.0.0.7"),
+        ("0.0.0.0/0", "0.0.0.0/0.0.0.0"),
+        # by itself it would be compared with the client's name as well
+        ("::1", "[::1]/128"),
+        ("[::1]", "[::1]/128"),
+        ("fd00:1::/64", "[fd00:1::]/64"),
+        ("[fd00:1::]/64", "[fd00:1::]/64"),
+    ],
+)
+def test_who_may_use_it_needs_no_name_looked_up(allowed: str, matched: str):
+    assert clients([allowed]) == [matched]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["node1.example.org", ".example.org", "10.1.", "10.0.0.0/33", "ALL", "", "10.0.0.0/x"]
+)
+def test_a_client_that_is_no_network_is_refused_in_one_line(wrong: str):
+    with pytest.raises(
+        InputError, match=rf"^apt_cache_allowed_clients: no network or address: {re.escape(repr(wrong))}"
+    ):
+        clients(["10.0.0.1", wrong])
 
 
 def test_each_repository_of_a_role_is_a_vendor_s_that_the_cache_knows():

@@ -8,8 +8,11 @@ apt follows a redirection to HTTPS. What it gets is proved by the repository's s
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from firstlight.errors import InputError
 
 # where the roles' packages come from as long as a site names nothing else
 VENDORS = (
@@ -48,6 +51,33 @@ def remaps(repositories: Iterable[Mapping[str, Any]], own: Iterable[Mapping[str,
         if not any(_below(asked(vendor), url) for url in said):
             rules[asked(vendor)] = vendor
     return [{"url": url, "upstream": upstream} for url, upstream in rules.items()]
+
+
+def clients(allowed: Iterable[str]) -> list[str]:
+    """Networks and addresses as hosts_access(5) matches them without asking DNS for the client's name.
+
+    An address of IPv6 by itself, like a name, would have every connection wait for that answer: five seconds and more
+    where no server gives any. InputError for what is no network or address.
+    """
+    networks = []
+    for text in allowed:
+        address, _, mask = str(text).strip().partition("/")
+        address = address.removeprefix("[").removesuffix("]")
+        try:
+            networks.append(ipaddress.ip_network(f"{address}/{mask}" if mask else address, strict=False))
+        except ValueError:
+            raise InputError(
+                f"no network or address: {text!r}; as in 10.0.0.0/16, 10.0.0.0/255.255.0.0 or fd00::/64",
+                "apt_cache_allowed_clients",
+            ) from None
+    return [_matched(network) for network in networks]
+
+
+def _matched(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
+    if network.version == 6:
+        return f"[{network.network_address}]/{network.prefixlen}"
+    # the library takes a mask of 255.255.255.255 for an error
+    return str(network.network_address) if network.prefixlen == 32 else f"{network.network_address}/{network.netmask}"
 
 
 def _below(url: str, above: str) -> bool:

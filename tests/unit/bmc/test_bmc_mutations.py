@@ -51,8 +51,8 @@ class Recorder(SimulatedReader):
 
     can_expand = False
 
-    def __init__(self, vendor: str) -> None:
-        super().__init__(machine(Path(tempfile.mkdtemp()), vendor, number=3))
+    def __init__(self, folder: Path, vendor: str) -> None:
+        super().__init__(machine(folder, vendor, number=3))
         self.bodies: dict[str, dict[str, Any]] = {}
 
     def get(self, path: str, expand: bool = False) -> dict[str, Any]:
@@ -62,8 +62,9 @@ class Recorder(SimulatedReader):
 
 
 def recorded(vendor: str) -> tuple[dict[str, dict[str, Any]], Profile]:
-    reader = Recorder(vendor)
-    tree = read_tree(reader)
+    with tempfile.TemporaryDirectory() as folder:
+        reader = Recorder(Path(folder), vendor)
+        tree = read_tree(reader)
     return reader.bodies, profile_for(vendor, normalise(tree.resources, tree.clock_read_at, tree.failures))
 
 
