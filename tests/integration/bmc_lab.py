@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import requests
@@ -125,6 +125,15 @@ class Lab:
         line = self.process.stdout.readline()
         assert line.startswith("simulated BMCs ready: "), (self.folder / "bmc.log").read_text()
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            code = self.stop()
+            assert code == 0 or failure[0]
+
     def stop(self, how: int = signal.SIGTERM) -> int:
         """End the simulator."""
         assert self.process is not None
@@ -198,10 +207,8 @@ def pxe_fixture() -> Iterator[Pxe]:
 @pytest.fixture(scope="module", name="running")
 def running_fixture(tmp_path_factory: pytest.TempPathFactory, pxe: Pxe) -> Iterator[Lab]:
     """A lab with two machines for all tests that leave it as it was."""
-    lab = Lab(tmp_path_factory.mktemp("lab"), pxe, count=2)
-    lab.start()
-    yield lab
-    assert lab.stop() == 0
+    with Lab(tmp_path_factory.mktemp("lab"), pxe, count=2) as lab:
+        yield lab
 
 
 @pytest.fixture(name="lab")
@@ -215,11 +222,8 @@ def lab_fixture(running: Lab) -> Iterator[Lab]:
 def own_fixture(tmp_path: Path, pxe: Pxe) -> Iterator[Lab]:
     """A lab of the test's own: the machine is new, off, its disk empty."""
     pxe.boot, pxe.asked = "none", []
-    lab = Lab(tmp_path, pxe)
-    lab.start()
-    yield lab
-    if lab.process is not None and lab.process.poll() is None:
-        assert lab.stop() == 0
+    with Lab(tmp_path, pxe) as lab:
+        yield lab
 
 
 def message_id(response: Any) -> str:

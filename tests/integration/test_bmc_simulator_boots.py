@@ -215,27 +215,24 @@ def test_a_restart_of_the_simulator_keeps_the_state(own: Lab, pxe: Pxe) -> None:
 
 def test_an_interrupted_boot_goes_on(tmp_path: Path, pxe: Pxe) -> None:
     pxe.boot, pxe.asked = "enlist", []
-    lab = Lab(tmp_path, pxe, boot_seconds=1)
-    lab.start()
-    lab.call("POST", RESET, {"ResetType": "On"})
-    lab.stop(signal.SIGKILL)
-    lab.start()
-    assert lab.settled(boots=1)["last_boot"] == "pxe"
-    assert lab.stop() == 0
+    with Lab(tmp_path, pxe, boot_seconds=1) as lab:
+        lab.call("POST", RESET, {"ResetType": "On"})
+        lab.stop(signal.SIGKILL)
+        lab.start()
+        assert lab.settled(boots=1)["last_boot"] == "pxe"
 
 
 def test_five_hundred_bmcs_start_in_seconds(tmp_path: Path, pxe: Pxe) -> None:
     lab = Lab(tmp_path, pxe, count=500)
     lab_files.make_certificates(tmp_path, lab_files.load(tmp_path))
     before = time.monotonic()
-    lab.start()
-    assert time.monotonic() - before < 10
-    assert lab.get(SYSTEM, number=500)["SKU"] == "TST0500"
-    assert lab.process is not None
-    status = Path(f"/proc/{lab.process.pid}/status").read_text()
-    kilobytes = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
-    assert kilobytes < 250_000
-    assert lab.stop() == 0
+    with lab:
+        assert time.monotonic() - before < 10
+        assert lab.get(SYSTEM, number=500)["SKU"] == "TST0500"
+        assert lab.process is not None
+        status = Path(f"/proc/{lab.process.pid}/status").read_text()
+        kilobytes = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
+        assert kilobytes < 250_000
 
 
 @pytest.mark.parametrize(

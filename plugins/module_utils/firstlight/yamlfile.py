@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import yaml
 
 from .errors import InputError
 from .findings import shorten
 
+if TYPE_CHECKING:
+    import jsonschema
+
 MAX_BYTES = 16 * 1024 * 1024
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
-    """As in JSON Schema, where $ is the end of the text; in Python it also matches before a newline there."""
-    whole = rf"{pattern[:-1]}\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
-    if validator.is_type(instance, "string") and not re.search(whole, instance):
-        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+@functools.cache
+def _validator() -> Any:
+    """The class that validates; loaded when there is a file to validate, for Ansible loads filters for every task."""
+    import jsonschema
 
+    def pattern(validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
+        """As in JSON Schema, where $ is the end of the text; in Python it also matches before a newline there."""
+        whole = rf"{pattern[:-1]}\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
+        if validator.is_type(instance, "string") and not re.search(whole, instance):
+            yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
-_Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
+    return jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": pattern})
 
 
 class SchemaFile:
@@ -44,7 +51,7 @@ class SchemaFile:
             self.data = {}
         if self.data is None:
             raise InputError("is empty; see the example site for what belongs in it", str(self.path))
-        errors = _Validator(schema).iter_errors(self.data)
+        errors = _validator()(schema).iter_errors(self.data)
         try:
             error = min(errors, key=_order, default=None)
         except RecursionError:
