@@ -87,17 +87,22 @@ class Hosts:
             "PATH": f"{PROJECT / '.venv' / 'bin'}:{os.environ['PATH']}",
             "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
         }
+        kinds = {
+            "library": "modules",
+            "module_utils": "module_utils",
+            "action_plugins": "action",
+            "filter_plugins": "filter",
+        }
+        # others' roles go without what they do not use, for Ansible loads filters anew for every task
+        ours = [f"{setting} = {PROJECT / 'plugins' / kind}" for setting, kind in kinds.items() if not upstream]
         (self.folder / "ansible.cfg").write_text(
             "\n".join(
                 [
                     "[defaults]",
                     f"inventory = {self.folder / 'hosts'}",
-                    f"roles_path = {PROJECT / 'roles'}:{upstream / 'roles' if upstream else ''}",
+                    f"roles_path = {upstream / 'roles' if upstream else PROJECT / 'roles'}",
                     f"collections_path = {upstream / 'collections' if upstream else self.folder}",
-                    f"library = {PROJECT / 'plugins/modules'}",
-                    f"module_utils = {PROJECT / 'plugins/module_utils'}",
-                    f"action_plugins = {PROJECT / 'plugins/action'}",
-                    f"filter_plugins = {PROJECT / 'plugins/filter'}",
+                    *ours,
                     f"connection_plugins = {PROJECT / 'molecule/plugins/connection'}",
                     "forks = 20",
                     "nocows = true",

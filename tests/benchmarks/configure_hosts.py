@@ -45,7 +45,7 @@ THEIR_SETTINGS: dict[str, Any] = {
 
 def playbook_of(folder: Path, roles: list[str], settings: dict[str, Any]) -> Path:
     play = {
-        "hosts": "all",
+        "hosts": "{{ host | default('all') }}",  # as playbooks/ have it
         "gather_facts": False,
         "tasks": [
             {"ansible.builtin.setup": {"gather_subset": ["min", "pkg_mgr", "service_mgr", *FACTS.get(roles[0], [])]}},
@@ -126,11 +126,12 @@ def measure(
             settings = {**settings, **release.settings}
         engine("run", "podman", "exec", hosts.names[0], "apt-get", "update", "-qq")
         playbook = playbook_of(folder, roles, settings)
-        hosts.play(playbook, upstream)
+        theirs = upstream if kind == "theirs" else None
+        hosts.play(playbook, theirs)
         hosts.snapshot()
         hosts.start(count, hosts.image)
-        hosts.play(playbook, upstream)  # what a new container still lacks
-        costs = sorted((hosts.play(playbook, upstream) for _ in range(ROUNDS)), key=lambda cost: cost.cpu)
+        hosts.play(playbook, theirs)  # what a new container still lacks
+        costs = sorted((hosts.play(playbook, theirs) for _ in range(ROUNDS)), key=lambda cost: cost.cpu)
         return costs[len(costs) // 2]
     finally:
         hosts.remove()
