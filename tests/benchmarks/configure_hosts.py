@@ -114,29 +114,42 @@ class Release:
         }
 
 
-def measure(
-    folder: Path, kind: str, count: int, roles: list[str], settings: dict[str, Any], upstream: Path | None
-) -> Cost:
-    hosts = Hosts(folder, kind)
-    release = None
-    try:
-        hosts.start(1, IMAGE)
-        if kind == "theirs":
-            release = Release(folder, hosts)
-            settings = {**settings, **release.settings}
-        engine("run", "podman", "exec", hosts.names[0], "apt-get", "update", "-qq")
-        playbook = playbook_of(folder, roles, settings)
-        theirs = upstream if kind == "theirs" else None
-        hosts.play(playbook, theirs)
-        hosts.snapshot()
-        hosts.start(count, hosts.image)
-        hosts.play(playbook, theirs)  # what a new container still lacks
-        costs = sorted((hosts.play(playbook, theirs) for _ in range(ROUNDS)), key=lambda cost: cost.cpu)
-        return costs[len(costs) // 2]
-    finally:
-        hosts.remove()
-        if release:
-            release.server.shutdown()
+class Side:
+    """Containers that one of the two has configured."""
+
+    def __init__(self, kind: str, roles: list[str], settings: dict[str, Any], upstream: Path | None) -> None:
+        self.roles, self.settings, self.upstream = roles, settings, upstream
+        self.folder = Path(tempfile.mkdtemp(prefix="firstlight-bench-"))
+        self.hosts = Hosts(self.folder, kind)
+        self.release: Release | None = None
+        self.costs: list[Cost] = []
+
+    def prepare(self, count: int) -> None:
+        self.hosts.start(1, IMAGE)
+        if self.upstream:
+            self.release = Release(self.folder, self.hosts)
+            self.settings = {**self.settings, **self.release.settings}
+        engine("run", "podman", "exec", self.hosts.names[0], "apt-get", "update", "-qq")
+        self.playbook = playbook_of(self.folder, self.roles, self.settings)
+        self._play()
+        self.hosts.snapshot()
+        self.hosts.start(count, self.hosts.image)
+        self._play()  # what a new container still lacks
+
+    def measure(self) -> None:
+        self.costs.append(self._play())
+
+    def _play(self) -> Cost:
+        return self.hosts.play(self.playbook, self.upstream)
+
+    def middle(self) -> Cost:
+        return sorted(self.costs, key=lambda cost: cost.cpu)[len(self.costs) // 2]
+
+    def remove(self) -> None:
+        self.hosts.remove()
+        if self.release:
+            self.release.server.shutdown()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -144,22 +157,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=20, help="containers (20)")
     parser.add_argument("--upstream", help="a folder with collections/ and roles/ to compare with")
     chosen = parser.parse_args(arguments)
-    print(f"{chosen.count} containers, a run that changes nothing, the middle one of {ROUNDS}; {machine()}")
+    print(f"{chosen.count} containers, a run that changes nothing, the middle one of {ROUNDS} by turns; {machine()}")
     upstream = upstream_of(chosen.upstream)
     engine("image", "debian", "12", seconds=1800)
+    sides = [Side("ours", OURS, OUR_SETTINGS, None)]
+    if upstream:
+        sides.append(Side("theirs", THEIRS, THEIR_SETTINGS, upstream))
+    try:
+        for side in sides:
+            side.prepare(chosen.count)
+        for _ in range(ROUNDS):
+            for side in sides:  # by turns, for what else the machine does changes
+                side.measure()
+    finally:
+        for side in sides:
+            side.remove()
     print(f"{'':44} {'CPU s a host':>12} {'wall s':>8} {'tasks a host':>13} {'skipped':>8} {'changed':>8}")
-    costs = []
-    for kind, roles, settings in (("ours", OURS, OUR_SETTINGS), ("theirs", THEIRS, THEIR_SETTINGS)):
-        if kind == "theirs" and not upstream:
-            continue
-        folder = Path(tempfile.mkdtemp(prefix="firstlight-bench-"))
-        try:
-            cost = measure(folder, kind, chosen.count, roles, settings, upstream)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        costs.append(cost)
+    costs = [side.middle() for side in sides]
+    for side, cost in zip(sides, costs, strict=True):
         print(
-            f"{' + '.join(roles):44.44} {cost.cpu / chosen.count:12.2f} {cost.wall:8.1f} {cost.ran:13.1f}"
+            f"{' + '.join(side.roles):44.44} {cost.cpu / chosen.count:12.2f} {cost.wall:8.1f} {cost.ran:13.1f}"
             f" {cost.skipped:8.1f} {cost.changed:8}"
         )
     if len(costs) == 2:
