@@ -26,8 +26,6 @@ from bench_hosts import IMAGE, PROJECT, SETTINGS, Cost, Hosts, engine
 from bmc_discovery import machine
 
 AIM = 0.5
-ROUNDS = 3
-
 OURS = ["docker_engine", "node_exporter"]
 THEIRS = ["geerlingguy.docker", "prometheus.prometheus.node_exporter"]
 FACTS = {"geerlingguy.docker": ["mounts"]}  # what prometheus.prometheus.node_exporter needs besides
@@ -155,9 +153,11 @@ class Side:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=20, help="containers (20)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each, by turns (3)")
     parser.add_argument("--upstream", help="a folder with collections/ and roles/ to compare with")
     chosen = parser.parse_args(arguments)
-    print(f"{chosen.count} containers, a run that changes nothing, the middle one of {ROUNDS} by turns; {machine()}")
+    rounds = f"the middle one of {chosen.rounds} by turns"
+    print(f"{chosen.count} containers, a run that changes nothing, {rounds}; {machine()}")
     upstream = upstream_of(chosen.upstream)
     engine("image", "debian", "12", seconds=1800)
     sides = [Side("ours", OURS, OUR_SETTINGS, None)]
@@ -166,7 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         for side in sides:
             side.prepare(chosen.count)
-        for _ in range(ROUNDS):
+        for _ in range(chosen.rounds):
             for side in sides:  # by turns, for what else the machine does changes
                 side.measure()
     finally:
