@@ -1,4 +1,4 @@
-"""Ansible's workers load every filter, and each role's action, anew for each host and task: heavy ones cost all hosts."""
+"""Ansible's workers load filters and actions anew for each host and task: a heavy one costs all hosts."""
 
 from __future__ import annotations
 
