@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 MAX_BYTES = 16 * 1024 * 1024
 
 
+def _pattern(validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
+    """As in JSON Schema, where $ is the end of the text; in Python it also matches before a newline there."""
+    import jsonschema
+
+    whole = rf"{pattern[:-1]}\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
+    if validator.is_type(instance, "string") and not re.search(whole, instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
 @functools.cache
 def _validator() -> Any:
     """The class that validates; loaded when there is a file to validate, for Ansible loads filters for every task."""
     import jsonschema
 
-    def pattern(validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
-        """As in JSON Schema, where $ is the end of the text; in Python it also matches before a newline there."""
-        whole = rf"{pattern[:-1]}\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
-        if validator.is_type(instance, "string") and not re.search(whole, instance):
-            yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
-
-    return jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": pattern})
+    return jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
 
 
 class SchemaFile:
