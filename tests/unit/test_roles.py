@@ -156,6 +156,9 @@ def test_a_check_that_the_site_switched_off_is_off_in_the_role_s_proof_too(role)
 def test_lists_of_a_role_s_own_repositories_are_fetched_by_what_they_are_of(role):
     """A run that was stopped after it wrote a repository has young lists, and none of that one."""
     written = [Path(task[key]["dest"]) for _, task in tasks(role) for key in task if key.endswith(".template")]
+    for _, task in tasks(role):
+        files = task.get("host_files", {}).get("files", [])
+        written += [Path(entry["path"]) for entry in files if entry.get("state") != "absent"]
     own = [path.name for path in written if path.parent == Path("/etc/apt/sources.list.d")]
     fetched = [str(task["apt_lists"]["sources"]) for _, task in tasks(role) if "apt_lists" in task]
     assert [name for name in own if not any(re.sub(r"{{.*}}", r"\\1", name) in names for names in fetched)] == []
