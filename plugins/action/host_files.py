@@ -33,11 +33,22 @@ class ActionModule(ActionBase):
         name = entry.pop("template", None)
         if name is None:
             return entry
+        where = f"host_files: {entry.get('path')}"
         if entry.get("content") is not None:
-            raise AnsibleActionFail(f"host_files: {entry.get('path')}: template and content exclude each other")
+            raise AnsibleActionFail(f"{where}: template and content exclude each other")
+        if not isinstance(name, str) or not name.strip("./"):
+            raise AnsibleActionFail(f"{where}: template must be the name of a file")
         # the lookup plugin, and with it all of how a role's templates are found and what they may use
         lookup = lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
         text = plain(lookup.run([name], variables=task_vars)[0])
+        if text is None:  # it rendered to nothing
+            text = ""
+        if isinstance(text, (int, float)) and not isinstance(text, bool):
+            text = str(text)
         if not isinstance(text, str):
-            raise AnsibleActionFail(f"host_files: {entry.get('path')}: template {name} gives no text")
+            raise AnsibleActionFail(f"{where}: template {name} gives no text; put to_json or another filter after it")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise AnsibleActionFail(f"{where}: template {name} is not UTF-8") from None
         return {**entry, "content": text}

@@ -15,7 +15,8 @@ description:
     that is most of what a run costs that changes nothing.
   - All of O(files) is looked at before the first is written. A wrong entry, a folder that is not there, or a folder
     where a file should be ends the task with nothing changed.
-  - A file is replaced at once, never written in place. A symbolic link in its place is replaced by the file.
+  - A file is replaced at once, never written in place. A symbolic link in its place is replaced by the file; a link to
+    a folder counts as the folder.
   - Not for secrets; they belong in M(ansible.builtin.copy) with C(no_log).
 options:
   files:
@@ -37,7 +38,8 @@ options:
         choices: [file, directory, absent]
         default: file
       template:
-        description: Name of the template, looked for as by M(ansible.builtin.template).
+        description: Name of the template, looked for as by M(ansible.builtin.template). One that renders to nothing is
+          an empty file.
         type: str
       content:
         description: The whole text of the file, in place of a template.
@@ -83,69 +85,86 @@ changed_paths:
 """
 
 import grp  # noqa: E402
+import os  # noqa: E402
 import pwd  # noqa: E402
+import stat  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible.module_utils.firstlight import hostfiles  # noqa: E402
 from ansible.module_utils.firstlight.wholefile import write_whole  # noqa: E402
 
 
-class Unchanged(Exception):
-    """Nothing was changed, and nothing can be."""
+def numbers(entry):
+    """Its user and group as the host has them. ValueError: it has none of that name."""
+    found = []
+    for what, name, look in (("user", entry.owner, pwd.getpwnam), ("group", entry.group, grp.getgrnam)):
+        try:
+            found.append(look(name)[2])
+        except (KeyError, ValueError):
+            raise ValueError(f"{entry.path}: the host has no {what} {name!r}") from None
+    return tuple(found)
 
 
-def known(entries):
-    """That the host knows all users and groups."""
-    for entry in entries:
-        for what, name, look in (("user", entry.owner, pwd.getpwnam), ("group", entry.group, grp.getgrnam)):
-            try:
-                look(name)
-            except KeyError:
-                raise Unchanged(f"{entry.path}: the host has no {what} {name}") from None
-
-
-def content_there(entry, kind):
-    """What the file has now, or nothing; what is surely another is not read to its end."""
-    if kind != "file":
-        return None
+def content_there(entry):
+    """What the file has now; what is surely another is not read to its end."""
     with entry.path.open("rb") as file:
         return file.read(max(len(entry.content), hostfiles.SHOWN_BYTES) + 1)
 
 
-def settle(module, entry):
-    """Have one entry as it should be; the differences, for those who ask for them."""
-    kind = hostfiles.kind_of(entry.path)
-    headers = {"before_header": str(entry.path), "after_header": str(entry.path)}
-    if entry.state == "absent":
-        if kind == "nothing":
-            return []
-        if not module.check_mode:
+def difference(path, before, after):
+    return {"before_header": str(path), "after_header": str(path), "before": before, "after": after}
+
+
+class Step:
+    """How one entry becomes what it should be: what differs, found before anything is changed."""
+
+    def __init__(self, entry):
+        self.entry, self.owners = entry, numbers(entry)
+        self.kind = hostfiles.kind_of(entry.path)
+        self.differences, self.whole = [], False
+        if entry.state == "absent":
+            if self.kind != "nothing":
+                self._differs(self._as_it_is(), "absent\n")
+        elif entry.state == "directory" and self.kind == "nothing":
+            self._differs("absent\n", "directory\n")
+        else:
+            if entry.state == "file":
+                before = content_there(entry) if self.kind == "file" else None
+                if before != entry.content:
+                    said = self._as_it_is() if before is None else hostfiles.shown(before)
+                    self._differs(said, hostfiles.shown(entry.content))
+            self.whole = bool(self.differences)
+            if self.kind == "file" or entry.state == "directory":  # a link to a folder is one
+                there = entry.path.stat()
+                now = (stat.S_IMODE(there.st_mode), there.st_uid, there.st_gid)
+                wanted = (entry.mode, *self.owners)
+                if now != wanted:
+                    self._differs(hostfiles.attributes(*now), hostfiles.attributes(*wanted))
+        if self.differences and os.geteuid() and self.owners != (os.geteuid(), os.getegid()):
+            raise ValueError(f"{entry.path}: only root can have it owned by {entry.owner}:{entry.group}; use become")
+
+    def _differs(self, before, after):
+        self.differences.append(difference(self.entry.path, before, after))
+
+    def _as_it_is(self):
+        if self.kind == "link":
+            return f"link to {os.readlink(self.entry.path)}\n"  # noqa: PTH115 - as it is written, not a path
+        return "" if self.kind == "nothing" else f"{self.kind}\n"
+
+    def take(self):
+        entry = self.entry
+        if entry.state == "absent":
             entry.path.unlink()
-        return [{**headers, "before": f"{kind}\n", "after": "absent\n"}]
-    found = []
-    if entry.state == "directory":
-        if kind == "nothing":
-            found.append({**headers, "before": "absent\n", "after": "directory\n"})
-            if not module.check_mode:
+        elif entry.state == "file" and self.whole:
+            write_whole(entry.path, entry.content, entry.mode, self.owners)
+        else:
+            if self.kind == "nothing":
                 for path in reversed([entry.path, *entry.path.parents]):
                     if not path.exists():
                         path.mkdir()
                         path.chmod(0o755)  # whatever the umask says
-    else:
-        before = content_there(entry, kind)
-        if before != entry.content:
-            found.append({**headers, "before": hostfiles.shown(before), "after": hostfiles.shown(entry.content)})
-            if not module.check_mode:
-                write_whole(entry.path, entry.content, int(entry.mode, 8))
-    if module.check_mode and kind in ("nothing", "link") and not entry.path.is_dir():
-        return found  # nothing there yet that could have permissions
-    attributes = {"mode": entry.mode, "owner": entry.owner, "group": entry.group}
-    difference = {**headers}
-    if module.set_fs_attributes_if_different(
-        module.load_file_common_arguments(attributes, path=str(entry.path)), False, difference
-    ):
-        found.append(difference)
-    return found
+            os.chown(entry.path, *self.owners)
+            entry.path.chmod(entry.mode)  # after chown, which takes setuid away
 
 
 def main():
@@ -153,40 +172,37 @@ def main():
         argument_spec={
             "files": {
                 "type": "list",
-                "elements": "dict",
+                "elements": "raw",  # each is read below: so that what is wrong with one names it
                 "required": True,
                 "no_log": True,  # the host's log is not to have all files once more in it
-                "options": {
-                    "path": {"type": "str", "required": True},
-                    "state": {"type": "str", "choices": list(hostfiles.STATES), "default": "file"},
-                    "content": {"type": "str"},
-                    "owner": {"type": "str", "default": "root"},
-                    "group": {"type": "str", "default": "root"},
-                    "mode": {"type": "str"},
-                },
             },
         },
         supports_check_mode=True,
     )
     module.no_log_values.clear()  # else paths and differences would be blanked out in the result too
-    said = {"invocation": {"module_args": {"files": [{"path": given["path"]} for given in module.params["files"]]}}}
-    done = {}
+    given = [entry.get("path") for entry in module.params["files"] if isinstance(entry, dict)]
+    said = {"invocation": {"module_args": {"files": [{"path": path} for path in given]}}}
     try:
         entries = hostfiles.read(module.params["files"])
-        if problem := hostfiles.obstacle(entries):
-            raise Unchanged(problem)
-        known(entries)
-        for entry in entries:
-            if found := settle(module, entry):
-                done[str(entry.path)] = found
-    except (Unchanged, ValueError) as error:
-        module.fail_json(msg=f"host_files: {error}; nothing was changed", **said)
-    except OSError as error:
-        module.fail_json(
-            msg=f"host_files: {error.filename or entry.path}: {error.strerror or error}", changed_paths=[*done], **said
-        )
-    diff = [difference for found in done.values() for difference in found] if module._diff else []
-    module.exit_json(changed=bool(done), changed_paths=[*done], **({"diff": diff} if diff else {}), **said)
+        problem = hostfiles.obstacle(entries)
+        if problem:
+            raise ValueError(problem)
+        steps = [Step(entry) for entry in entries]
+    except (OSError, ValueError) as error:
+        what = f"{os.fsdecode(error.filename)}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        module.fail_json(msg=f"host_files: {what}; nothing was changed", **said)
+    done = []
+    for step in [step for step in steps if step.differences]:
+        try:
+            if not module.check_mode:
+                step.take()
+        except OSError as error:
+            what = f"host_files: {step.entry.path}: {error.strerror or error}"
+            more = f"; changed before: {', '.join(done)}" if done else "; nothing was changed"
+            module.fail_json(msg=what + more, changed=bool(done), changed_paths=done, **said)
+        done.append(str(step.entry.path))
+    diff = [one for step in steps for one in step.differences] if module._diff else []
+    module.exit_json(changed=bool(done), changed_paths=done, **({"diff": diff} if diff else {}), **said)
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ def entry(path: str, state: str = "file", **rest: Any) -> dict[str, Any]:
 
 def test_defaults_are_those_of_settings():
     file, folder, gone = hostfiles.read([entry("/a/b"), entry("/a", "directory"), entry("/c", "absent")])
-    assert (file.content, file.owner, file.group, file.mode) == (b"x\n", "root", "root", "0644")
-    assert (folder.mode, gone.mode) == ("0755", "")
+    assert (file.content, file.owner, file.group, file.mode) == (b"x\n", "root", "root", 0o644)
+    assert (folder.mode, gone.path) == (0o755, Path("/c"))
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,23 @@ def test_defaults_are_those_of_settings():
         (entry("/etc/a/"), "/etc/a/: path must be"),
         (entry("/etc//a"), "/etc//a: path must be"),
         (entry("/"), "/: path must be"),
-        (entry("/a\0b"), "path must be"),
+        (entry("//"), "//: path must be"),
+        (entry("/a\0b"), "entry 2: path must be"),
+        (entry("/a\nb"), "entry 2: path must be"),
         (entry(""), "entry 2: path must be"),
+        (entry("/" + "n" * 241), "a name in a path may have 240 bytes"),
+        ({"state": "file"}, "entry 2: path must be"),
+        ({"path": 5}, "entry 2: path must be"),
+        ("/a", "entry 2: is no mapping"),
+        (entry("/a", "link"), "/a: state 'link' must be one of file, directory, absent"),
+        (entry("/a", templat="x"), "/a: 'templat' is no option; path, state, template"),
+        (entry("/a", content=True), "/a: content must be text"),
+        (entry("/a", content={"a": 1}), "/a: content must be text"),
+        (entry("/a", content="\udcff"), "/a: is not UTF-8"),
+        (entry("/a", mode=420), "/a: mode must be text"),
+        (entry("/a", owner=0), "/a: owner must be text"),
+        (entry("/first/b"), "/first/b: cannot be below /first, which is listed as file"),
+        (entry("/", "directory"), "/: path must be"),
         (entry("/a", content=None), "/a: a file needs a template or its content"),
         (entry("/a", "directory", content="x"), "/a: state directory goes with neither"),
         (entry("/a", "absent", content=""), "/a: state absent goes with neither"),
@@ -58,11 +73,26 @@ def test_a_wrong_entry_is_named(wrong, said):
     assert "\n" not in str(error.value)
 
 
-@given(st.text(max_size=40), st.sampled_from(hostfiles.STATES), st.none() | st.text(max_size=9))
-def test_whatever_is_listed_is_an_entry_or_a_wrong_value(path, state, mode):
+def test_what_contradicts_an_entry_before_is_refused_in_either_order():
+    for state in ("file", "absent"):
+        for listed in ([entry("/a", state), entry("/a/b/c")], [entry("/a/b/c", "directory"), entry("/a", state)]):
+            with pytest.raises(ValueError, match=f"/a/b/c: cannot be below /a, which is listed as {state}"):
+                hostfiles.read(listed)
+
+
+ANY = st.none() | st.booleans() | st.integers() | st.text(max_size=9) | st.lists(st.text(max_size=3), max_size=2)
+
+
+@given(
+    st.text(max_size=40) | ANY,
+    st.sampled_from(hostfiles.STATES) | ANY,
+    st.dictionaries(st.sampled_from(hostfiles.KEYS[2:]) | st.text(max_size=3), ANY, max_size=3),
+)
+def test_whatever_is_listed_is_an_entry_or_a_wrong_value(path, state, rest):
     try:
-        (read,) = hostfiles.read([entry(path, state, mode=mode)])
-    except ValueError:
+        (read,) = hostfiles.read([{"content": "x", **rest, "path": path, "state": state}])
+    except ValueError as error:
+        assert str(error).isprintable() or "\n" not in str(error)
         return
     assert str(read.path) == os.path.normpath(path) == path
     assert path.startswith("/")
@@ -92,7 +122,6 @@ def test_what_stands_in_the_way_is_found_before_anything_is_written():
 
 
 def test_what_is_no_text_is_described():
-    assert hostfiles.shown(None) == ""
     assert hostfiles.shown("ä\n".encode()) == "ä\n"
     assert hostfiles.shown(b"\xff\xfe") == "(of 2 bytes that are no text)\n"
     assert hostfiles.shown(b"a" * (hostfiles.SHOWN_BYTES + 1)).startswith("(of ")
@@ -200,10 +229,11 @@ def test_files_are_written_once_and_then_left_alone(host):
         (paths[2], "", "#!/bin/sh\n"),
         (paths[3], "file\n", "absent\n"),
     ]
+    told = foreseen["diff"]
     assert names(host.root) == ["old"]
 
-    done = host.run(files, word="first")
-    assert (done["changed"], done["changed_paths"], "diff" in done) == (True, paths, False)
+    done = host.run(files, "--diff", word="first")
+    assert (done["changed"], done["changed_paths"], done["diff"]) == (True, paths, told)
     assert done["invocation"]["module_args"]["files"][1] == {"path": paths[1]}
     assert (host.root / "etc/a.conf").read_text() == '# first\nkey = {"a": 1}\n\n'
     assert (mode(paths[0]), mode(paths[1]), mode(paths[2])) == (0o755, 0o644, 0o755)
@@ -241,17 +271,51 @@ def test_a_folder_is_made_with_those_above_it(host):
 
 def test_permissions_and_owners_are_set_right(host):
     (host.root / "a").write_text("x\n")
-    (host.root / "a").chmod(0o600)
-    os.chown(host.root / "a", 1, 1)
-    files = [{"path": host.path("a"), "content": "x\n"}]
-    for words, left in ((("--check", "--diff"), 0o600), (("--diff",), 0o644)):
+    (host.root / "b").write_text("y\n")
+    (host.root / "d").mkdir()
+    for name, now in (("a", 0o600), ("b", 0o640), ("d", 0o700)):
+        (host.root / name).chmod(now)
+        os.chown(host.root / name, 1, 2)
+    files = [
+        {"path": host.path("a"), "content": "x\n", "mode": "04755"},
+        {"path": host.path("b"), "content": "other\n"},
+        {"path": host.path("d"), "state": "directory"},
+    ]
+    paths = [entry["path"] for entry in files]
+    owners = "owner: 1\ngroup: 2\n", "owner: 0\ngroup: 0\n"
+    for words, left in ((("--check", "--diff"), 0o600), (("--diff",), 0o4755)):
         said = host.run(files, *words)
-        assert said["changed_paths"] == [host.path("a")]
-        (difference,) = said["diff"]
-        assert (difference["before"]["mode"], difference["after"]["mode"]) == ("0600", "0644")
-        assert mode(host.path("a")) == left
-    assert (host.root / "a").owner() == "root"
+        assert said["changed_paths"] == paths
+        assert [(d["before_header"], d["before"], d["after"]) for d in said["diff"]] == [
+            (paths[0], f"mode: 0600\n{owners[0]}", f"mode: 4755\n{owners[1]}"),
+            (paths[1], "y\n", "other\n"),
+            (paths[1], f"mode: 0640\n{owners[0]}", f"mode: 0644\n{owners[1]}"),
+            (paths[2], f"mode: 0700\n{owners[0]}", f"mode: 0755\n{owners[1]}"),
+        ]
+        assert mode(paths[0]) == left
+    assert [mode(path) for path in paths] == [0o4755, 0o644, 0o755]
+    assert {Path(path).owner() for path in paths} == {"root"}
     assert host.run(files)["changed"] is False
+
+
+def test_a_link_to_a_folder_is_the_folder(host):
+    (host.root / "folder").mkdir(mode=0o700)
+    (host.root / "link").symlink_to("folder")
+    files = [{"path": host.path("link"), "state": "directory"}, {"path": host.path("link/a"), "content": "x"}]
+    assert host.run(files, "--check")["changed_paths"] == [host.path("link"), host.path("link/a")]
+    assert host.run(files)["changed_paths"] == [host.path("link"), host.path("link/a")]
+    assert (mode(host.path("folder")), names(host.root / "folder")) == (0o755, ["a"])
+    assert (host.root / "link").is_symlink()
+    for words in ((), ("--check",)):
+        assert host.run(files, *words)["changed"] is False
+
+
+def test_a_path_is_taken_as_it_is_written(host, monkeypatch):
+    monkeypatch.setenv("OTHER", "b")
+    (host.root / "b").write_text("")
+    (host.root / "b").chmod(0o600)
+    host.run([{"path": host.path("$OTHER"), "content": "x"}])
+    assert (names(host.root), mode(host.path("b"))) == (["$OTHER", "b"], 0o600)
 
 
 def test_a_link_is_replaced_and_what_it_led_to_stays(host):
@@ -260,7 +324,12 @@ def test_a_link_is_replaced_and_what_it_led_to_stays(host):
     (host.root / "a").symlink_to("target")
     (host.root / "gone").symlink_to("target")
     files = [{"path": host.path("a"), "content": "x\n"}, {"path": host.path("gone"), "state": "absent"}]
-    assert host.run(files, "--check")["changed_paths"] == [host.path("a"), host.path("gone")]
+    foreseen = host.run(files, "--check", "--diff")
+    assert foreseen["changed_paths"] == [host.path("a"), host.path("gone")]
+    assert [(d["before"], d["after"]) for d in foreseen["diff"]] == [
+        ("link to target\n", "x\n"),
+        ("link to target\n", "absent\n"),
+    ]
     assert (host.root / "a").is_symlink()
     assert host.run(files)["changed_paths"] == [host.path("a"), host.path("gone")]
     assert not (host.root / "a").is_symlink()
@@ -275,11 +344,17 @@ def test_a_link_is_replaced_and_what_it_led_to_stays(host):
     [
         ({"path": "{root}/none/b", "content": ""}, "none/b: there is no folder"),
         ({"path": "{root}/b"}, "b: a file needs a template or its content"),
-        ({"path": "{root}/b", "content": "", "owner": "nobody-of-here"}, "b: the host has no user nobody-of-here"),
-        ({"path": "{root}/b", "content": "", "group": "none-of-here"}, "b: the host has no group none-of-here"),
+        ({"path": "{root}/b", "content": "", "owner": "nobody-of-here"}, "b: the host has no user 'nobody-of-here'"),
+        ({"path": "{root}/b", "content": "", "group": "none-of-here"}, "b: the host has no group 'none-of-here'"),
         ({"path": "{root}/folder", "state": "absent"}, "folder: is a folder, and is not removed"),
-        ({"path": "{root}/b", "state": "link"}, "value of state must be one of: file, directory, absent"),
-        ({"path": "{root}/b", "contents": ""}, "contents"),
+        ({"path": "{root}/b", "state": "link"}, "b: state 'link' must be one of file, directory, absent"),
+        ({"path": "{root}/b", "contents": ""}, "b: 'contents' is no option"),
+        ({"path": "{root}/b", "content": True}, "b: content must be text"),
+        ({"path": "{root}/a/b", "content": ""}, "a/b: cannot be below"),
+        ({"path": "{root}/b", "template": "truth.j2"}, "b: template truth.j2 gives no text"),
+        ({"path": "{root}/b", "template": "latin.j2"}, "b: template latin.j2 is not UTF-8"),
+        ({"path": "{root}/b", "template": ["right.j2"]}, "b: template must be the name of a file"),
+        ({"path": "{root}/b", "template": ""}, "b: template must be the name of a file"),
         ({"path": "{root}/b", "template": "none.j2"}, "none.j2 could not be found"),
         ({"path": "{root}/b", "template": "wrong.j2"}, "nowhere_defined"),
         ({"path": "{root}/b", "template": "right.j2", "content": ""}, "b: template and content exclude each other"),
@@ -290,11 +365,24 @@ def test_a_wrong_list_changes_nothing(host, last, said):
     (host.root / "folder").mkdir()
     host.template("wrong.j2", "{{ nowhere_defined }}\n")
     host.template("right.j2", "x\n")
+    host.template("truth.j2", "{{ true }}")
+    (host.folder / "templates" / "latin.j2").write_bytes(b"caf\xe9\n")
     files = [{"path": host.path("a"), "content": "x\n"}, {**last, "path": last["path"].format(root=host.root)}]
     result = host.run(files)
     assert result["failed"]
     assert said in result["msg"]
+    assert "*****" not in result["msg"]
+    assert "\n" not in result["msg"] or "nowhere_defined" in result["msg"]
     assert names(host.root) == ["folder"]
+
+
+def test_a_template_may_render_to_nothing_or_a_number(host):
+    host.template("nothing.j2", "{% if false %}\nx\n{% endif %}\n")
+    host.template("number.j2", "{{ 5 }}")
+    files = [{"path": host.path("a"), "template": "nothing.j2"}, {"path": host.path("b"), "template": "number.j2"}]
+    host.run(files)
+    assert ((host.root / "a").read_text(), (host.root / "b").read_text()) == ("", "5")
+    assert host.run(files)["changed"] is False
 
 
 def test_files_that_are_no_list_are_refused(host):
@@ -308,9 +396,10 @@ def test_what_cannot_be_written_says_what_was(host):
     assert "pipe: is a device, socket or pipe" in host.run([{"path": host.path("pipe"), "content": ""}])["msg"]
     files = [{"path": host.path("b"), "content": "x\n"}, {"path": "/proc/firstlight", "content": "x\n"}]
     result = host.run(files)
-    assert result["failed"]
-    assert result["changed_paths"] == [host.path("b")]
-    assert "/proc" in result["msg"]
+    assert (result["failed"], result["changed"], result["changed_paths"]) == (True, True, [host.path("b")])
+    assert result["msg"].startswith("host_files: /proc/firstlight: ")
+    assert result["msg"].endswith(f"; changed before: {host.path('b')}")
+    assert host.run(files[1:])["msg"].endswith("; nothing was changed")
 
 
 def test_the_host_s_log_does_not_repeat_the_files(tmp_path, monkeypatch, capsys):

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 STATES = ("file", "directory", "absent")
-MODES = {"file": "0644", "directory": "0755"}
+KEYS = ("path", "state", "template", "content", "owner", "group", "mode")
+MODES = {"file": "0644", "directory": "0755", "absent": "0"}
 SHOWN_BYTES = 256 * 1024
+NAME_BYTES = 240  # of the 255 that a name may have: a file has a longer one while it is written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,32 +26,61 @@ class Entry:
     content: bytes = b""
     owner: str = "root"
     group: str = "root"
-    mode: str = ""
+    mode: int = 0o644
 
 
-def read(files: Iterable[dict[str, Any]]) -> list[Entry]:
-    """The entries, in their order. A wrong one is a ValueError that names it."""
+def read(files: Iterable[Any]) -> list[Entry]:
+    """The entries, in their order. A wrong one is a ValueError, one line that names it."""
     entries: list[Entry] = []
     for number, given in enumerate(files, 1):
-        path, state, content, mode = given["path"], given["state"], given.get("content"), given.get("mode")
-        said = path or f"entry {number}"
-        if not path.startswith("/") or os.path.normpath(path) != path or path in ("/", "//") or "\0" in path:
-            raise ValueError(f"{said}: path must be absolute, and without '..', '//' or a slash at its end")
-        if state == "file" and content is None:
-            raise ValueError(f"{said}: a file needs a template or its content")
-        if state != "file" and content is not None:
-            raise ValueError(f"{said}: state {state} goes with neither template nor content")
-        if state == "absent":
-            mode = ""
-        else:
-            mode = mode or MODES[state]
-            if not re.fullmatch(r"0[0-7]{3,4}", mode):
-                raise ValueError(f'{said}: mode {mode} must be octal digits in quotes, as in "0644"')
-        if any(Path(path) == other.path for other in entries):
-            raise ValueError(f"{said}: is listed twice")
-        owner, group = given.get("owner") or "root", given.get("group") or "root"
-        entries.append(Entry(Path(path), state, (content or "").encode(), owner, group, mode))
+        if not isinstance(given, dict):
+            raise ValueError(f"entry {number}: is no mapping with a path")
+        path = given.get("path")
+        if not isinstance(path, str) or not path or not path.isprintable():
+            raise ValueError(f"entry {number}: path must be the absolute path of a file or folder")
+        try:
+            entries.append(_entry(path, given))
+        except UnicodeError:
+            raise ValueError(f"{path}: is not UTF-8") from None
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        _refuse_contradictions(entries)
     return entries
+
+
+def _entry(path: str, given: dict[str, Any]) -> Entry:
+    if unknown := [str(key) for key in given if key not in KEYS]:
+        raise ValueError(f"{unknown[0]!r} is no option; {', '.join(KEYS)} are")
+    if not path.startswith("/") or os.path.normpath(path) != path or path in ("/", "//"):
+        raise ValueError("path must be absolute, and without '..', '//' or a slash at its end")
+    if any(len(name.encode()) > NAME_BYTES for name in path.split("/")):
+        raise ValueError(f"a name in a path may have {NAME_BYTES} bytes")
+    state, content = given.get("state") or "file", given.get("content")
+    if state not in STATES:
+        raise ValueError(f"state {state!r} must be one of {', '.join(STATES)}")
+    for key in ("content", "owner", "group", "mode"):
+        if given.get(key) is not None and not isinstance(given[key], str):
+            raise ValueError(f"{key} must be text; put it in quotes, or through a filter such as to_nice_json")
+    if state == "file" and content is None:
+        raise ValueError("a file needs a template or its content")
+    if state != "file" and content is not None:
+        raise ValueError(f"state {state} goes with neither template nor content")
+    mode = given.get("mode") or MODES[state]
+    if state != "absent" and not re.fullmatch(r"0[0-7]{3,4}", mode):
+        raise ValueError(f'mode {mode} must be octal digits in quotes, as in "0644"')
+    owner, group = given.get("owner") or "root", given.get("group") or "root"
+    return Entry(Path(path), state, (content or "").encode(), owner, group, int(mode, 8))
+
+
+def _refuse_contradictions(entries: list[Entry]) -> None:
+    """Between the last entry and those before it."""
+    *before, last = entries
+    for other in before:
+        if other.path == last.path:
+            raise ValueError(f"{last.path}: is listed twice")
+        for above, below in ((other, last), (last, other)):
+            if above.path in below.path.parents and above.state != "directory":
+                raise ValueError(f"{below.path}: cannot be below {above.path}, which is listed as {above.state}")
 
 
 def kind_of(path: Path) -> str:
@@ -86,13 +117,16 @@ def obstacle(
     return ""
 
 
-def shown(content: bytes | None) -> str:
+def shown(content: bytes) -> str:
     """A file's content for people who asked for differences; what is no text of bearable length is described."""
-    if content is None:
-        return ""
     if len(content) > SHOWN_BYTES:
         return f"(of {len(content)} bytes, not shown)\n"
     try:
         return content.decode()
     except UnicodeDecodeError:
         return f"(of {len(content)} bytes that are no text)\n"
+
+
+def attributes(mode: int, owner: int, group: int) -> str:
+    """Permissions and owners (numbers of user and group) for people, a line each."""
+    return f"mode: {mode:04o}\nowner: {owner}\ngroup: {group}\n"

@@ -11,11 +11,14 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(path: str | Path, content: str | bytes, mode: int = 0o644) -> None:
+def write_whole(
+    path: str | Path, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] | None = None
+) -> None:
     """Write a file whole or not at all, text as UTF-8, with these permissions whatever the umask says.
 
     It is on the disk when this returns. The name in between begins with a dot and ends otherwise, so that no pattern
-    like ``*.prom`` takes it. A link at ``path`` is replaced. OSError as the system has it, of ``path``.
+    like ``*.prom`` takes it. A link at ``path`` is replaced. owner: the numbers of user and group, where they are not
+    to be the writer's. OSError as the system has it, of ``path``.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     folder, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link
@@ -26,7 +29,9 @@ def write_whole(path: str | Path, content: str | bytes, mode: int = 0o644) -> No
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(fresh).chmod(mode)
+            if owner is not None:
+                os.chown(fresh, *owner)
+            Path(fresh).chmod(mode)  # after chown, which takes setuid away
             Path(fresh).replace(path)
         except BaseException:
             with contextlib.suppress(OSError):

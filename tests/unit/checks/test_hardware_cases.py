@@ -134,3 +134,21 @@ def test_any_value_in_the_place_of_another_is_judged(data: Any) -> None:
 
     assert findings
     assert all(f.status in STATUSES and f.action in ACTIONS and len(f.evidence) <= 500 for f in findings)
+
+
+def test_a_value_of_another_type_is_judged_wherever_it_stands() -> None:
+    """Each place once, of a list its first item: what chance above meets only now and then."""
+    seen = set()
+    for case in HARDWARE:
+        for key in in_json(case):
+            said = json.loads(case.captured[key].text)
+            for spot in places(said):
+                place = (case.check, key, spot, json.dumps(case.expect, sort_keys=True, default=str))
+                if place in seen or any(isinstance(step, int) and step for step in spot):
+                    continue
+                seen.add(place)
+                for value in (1, "x", [[]], {"a": {}}, None):
+                    output = replace(case.captured[key], text=json.dumps(put(said, spot, value)))
+                    judge = BY_NAME[case.check].judge
+                    assert judge({**case.captured, key: output}, case.wanted_profile(), case.expect), place
+    assert seen

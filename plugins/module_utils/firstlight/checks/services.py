@@ -110,13 +110,15 @@ def judge_docker(captured: Captured, profile: Profile, expect: Expect) -> List[F
 
 def _judge_gpu_access(daemon: Mapping[str, Any], cdi: Optional[Output], wanted: str) -> List[Finding]:
     """Whether containers can have GPUs in the way that was set up. That they see each one, the role proved."""
+    runtimes = daemon.get("Runtimes") or {}
+    if not isinstance(runtimes, dict):
+        return unreadable(DOCKER, json.dumps(runtimes), f"{DOCKER_SOCKET} /info, Runtimes")
     if wanted == "auto":  # as the role chose: by the version, which may have been another then
         major = str(daemon["ServerVersion"]).partition(".")[0]
         new = major.isdecimal() and int(major) >= 25
-        wanted = "cdi" if new and "nvidia" not in (daemon.get("Runtimes") or {}) else "runtime"
-    if wanted == "runtime" and "nvidia" not in (daemon.get("Runtimes") or {}):
-        runtimes = ", ".join(sorted(str(name) for name in daemon.get("Runtimes") or {}))[:200]
-        evidence = f"no runtime nvidia; there are {runtimes or 'none'}"
+        wanted = "cdi" if new and "nvidia" not in runtimes else "runtime"
+    if wanted == "runtime" and "nvidia" not in runtimes:
+        evidence = f"no runtime nvidia; there are {', '.join(sorted(runtimes))[:200] or 'none'}"
         return [_docker("docker.no_gpu", evidence, "escalate")]
     if wanted != "cdi":
         return []
