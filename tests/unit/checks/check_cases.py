@@ -584,8 +584,18 @@ GPU_SOFTWARE = [
         {"reboot_due": True},
     ),
     *(
-        Case("gpu_metrics", name, _outputs({"metrics": answer}), want, expect={"exporters": {"dcgm_exporter": 9400}})
-        for name, answer, want in gpu_cases.METRICS_CASES
+        Case(
+            "gpu_metrics",
+            name,
+            _outputs({"metrics": answer}),
+            want,
+            {"gpus": {**PROFILE["gpus"], **({"nvlink": {"links": 18}} if links else {})}},
+            {"exporters": {"dcgm_exporter": 9400}},
+        )
+        for name, answer, want, links in [
+            *((*case, True) for case in gpu_cases.METRICS_CASES),
+            ("no NVLink to tell of", (gpu_cases.metrics(8, gpu_cases.NVLINK), 200), good("gpu_metrics"), False),
+        ]
     ),
 ]
 

@@ -329,11 +329,16 @@ RDMA_CASES: list[tuple[str, dict[str, Any], list[tuple[str, str, str, str]], str
 ]  # fmt: skip
 
 
+NVLINK = "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"
+
+
 def metrics(gpus: int = 8, without: str = "") -> str:
     fields = {
-        "DCGM_FI_DEV_SM_CLOCK": "gauge", "DCGM_FI_DEV_GPU_TEMP": "gauge", "DCGM_FI_DEV_POWER_USAGE": "gauge",
+        "DCGM_FI_DEV_SM_CLOCK": "gauge", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": "gauge",
+        "DCGM_FI_DEV_GPU_TEMP": "gauge", "DCGM_FI_DEV_POWER_USAGE": "gauge",
         "DCGM_FI_DEV_XID_ERRORS": "gauge", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": "counter",
         "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": "counter", "DCGM_FI_DEV_ROW_REMAP_FAILURE": "gauge",
+        NVLINK: "counter",
     }  # fmt: skip
     lines = []
     for name, kind in fields.items():
@@ -354,6 +359,9 @@ METRICS_CASES: list[tuple[str, Any, list[tuple[str, str, str, str]]]] = [
     ("no metric at all", ("", 200), [(FAIL, "dcgm.gpu_missing", "8 of 8", "escalate")]),
     ("a counter is not told", (metrics(8, "DCGM_FI_DEV_XID_ERRORS"), 200),
      [("warn", "dcgm.counter_missing", "DCGM_FI_DEV_XID_ERRORS", "none")]),
+    ("not why clocks are low", (metrics(8, "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), 200),
+     [("warn", "dcgm.counter_missing", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "none")]),
+    ("nothing of NVLink", (metrics(8, NVLINK), 200), [("warn", "dcgm.counter_missing", NVLINK, "none")]),
     ("refused", "refused", [(FAIL, "dcgm.not_answering", "nvidia-dcgm-exporter", "escalate")]),
     ("500", ("failed to gather", 500), [(FAIL, "dcgm.not_answering", "nvidia-dcgm-exporter", "escalate")]),
     ("something else answers", ("<html>", 200), [("unknown", "gpu_metrics.unreadable", "", "escalate")]),

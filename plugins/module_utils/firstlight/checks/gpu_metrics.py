@@ -19,6 +19,7 @@ EXPORTER = "dcgm_exporter"
 # what told the truth in the field, by DCGM's names; a GPU that does not say one of them is blind there
 FIELDS = (
     "DCGM_FI_DEV_SM_CLOCK",
+    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
     "DCGM_FI_DEV_GPU_TEMP",
     "DCGM_FI_DEV_POWER_USAGE",
     "DCGM_FI_DEV_XID_ERRORS",
@@ -26,6 +27,7 @@ FIELDS = (
     "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
     "DCGM_FI_DEV_ROW_REMAP_FAILURE",
 )
+NVLINK_FIELD = "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"  # where the profile has NVLink
 _SAMPLE = re.compile(r'^(DCGM_\w{1,80})\{(?:[^\n]{0,500}?,)?UUID="([^"\n]{1,80})"', re.MULTILINE)
 
 
@@ -59,7 +61,7 @@ def judge(captured: Captured, profile: Profile, expect: Expect) -> List[Finding]
         evidence = f"metrics of {len(gpus)} GPUs, {want} expected; seen: {', '.join(sorted(gpus)) or 'none'}"
         return [_fail("dcgm.gpu_missing", evidence, "escalate", f"{want - len(gpus)} of {want} GPUs")]
     findings: List[Finding] = []
-    for field in FIELDS:
+    for field in (*FIELDS, *([NVLINK_FIELD] if profile.gpus.get("nvlink") else [])):
         silent = sorted(uuid for uuid, names in gpus.items() if field not in names)
         if silent:
             evidence = f"{field} is not told of {len(silent)} of {len(gpus)} GPUs: {', '.join(silent)}"
