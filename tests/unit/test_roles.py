@@ -103,6 +103,34 @@ def test_facts_are_read_only_through_ansible_facts(role):
         assert not {name for name in used if not name.startswith("version")}, f"{path}: ansible_{used}"
 
 
+def test_check_mode_foretells_what_a_command_would_change(role):
+    """Ansible skips a command in check mode, as if it changed nothing, unless it has creates or removes."""
+    variables = {name: str(value) for path in role.glob("vars/*.yml") for name, value in load(path).items()}
+    # a handler is called by what was foretold; the proof is left out
+    items = [task for path, task in tasks(role) if path.parent.name == "tasks" and path.name != "prove.yml"]
+    readings, changing = {}, []
+    for task in items:
+        options = next((task[key] for key in task if key.split(".")[-1] in ("command", "shell", "script")), None)
+        if options is None:
+            continue
+        if task.get("changed_when") is not False:
+            changing.append((task, options))
+        elif "not ansible_check_mode" not in str(task.get("when")):  # what is read again after a change
+            readings[task.get("register")] = task
+    for task, options in changing:
+        if task.get("check_mode") is False:
+            assert "ansible_check_mode" in str(options), f"{task['name']}: it acts in check mode"
+        else:
+            assert {"creates", "removes"} & set(options), f"{task['name']}: check mode does not foretell it"
+        # and what says whether it is needed is read in check mode too
+        text, known = f"{task.get('when', '')} {task.get('loop', '')}", set()
+        while more := {name for name in re.findall(r"\b__\w+", text) if name in variables} - known:
+            known |= more
+            text += " ".join(variables[name] for name in more)
+        for name in readings.keys() & set(re.findall(r"\b__\w+", text)):
+            assert readings[name].get("check_mode") is False, readings[name]["name"]
+
+
 def test_what_a_handler_is_called_for_exists(role):
     handlers = {task["name"] for path, task in tasks(role) if path.parent.name == "handlers"}
     notified = set()
