@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 
 from firstlight.aptcache import VENDORS, asked, cached, clients, remaps
 from firstlight.errors import InputError
+from firstlight.plainvalue import plain
 
 ROOT = Path(__file__).parents[2]
 CACHE = "http://10.0.0.1:3142"
@@ -59,6 +62,41 @@ def test_the_site_s_repositories_have_rules_where_the_cache_fetches_them_from_el
     assert found["http://a.example/debian"] == "https://a.example/debian"
     assert found["http://b.example/debian"] == "http://mirror.example/b"
     assert "http://c.example/debian" not in found
+
+
+@pytest.mark.parametrize(
+    ("cache", "asked_for"),
+    [
+        (
+            CACHE,
+            {
+                "plain": "http://a.example/debian",
+                "mirrored": "http://b.example/debian",
+                "unmirrored": "http://c.example/debian",
+            },
+        ),
+        # nobody stands between: the host has to know the mirror by itself
+        (
+            "",
+            {
+                "plain": "https://a.example/debian",
+                "mirrored": "https://mirror.example/b",
+                "unmirrored": "https://c.example/debian",
+            },
+        ),
+    ],
+)
+def test_a_host_asks_the_mirror_itself_where_there_is_no_cache(cache: str, asked_for: dict[str, str]):
+    loader = DataLoader()
+    known = {"apt_cache_url": cache, "inventory_hostname": "n1"}
+    for file in ("defaults/main.yml", "vars/main.yml"):
+        known = loader.load_from_file(str(ROOT / "roles/apt_cache" / file), trusted_as_template=True) | known
+    known["apt_cache_repositories"] = [
+        {"name": "plain", "url": "https://a.example/debian"},
+        {"name": "mirrored", "url": "https://b.example/debian", "mirror": "https://mirror.example/b"},
+        {"name": "unmirrored", "url": "https://c.example/debian", "mirror": ""},
+    ]
+    assert plain(Templar(loader=loader, variables=known).template(known["__apt_cache_uris"])) == asked_for
 
 
 @pytest.mark.parametrize("url", ["http://download.docker.com/linux", "http://download.docker.com"])
