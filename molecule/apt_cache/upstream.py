@@ -1,4 +1,7 @@
-"""A vendor's HTTPS server: one certificate for all names, one line of its log for each request: code, path."""
+"""A vendor's HTTPS server: one certificate for all names, one line of its log for each request: code, name, path.
+
+All names serve the same folder. By the name that it was asked by, the log tells a mirror from what it is a copy of.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import sys
 class Handler(http.server.SimpleHTTPRequestHandler):
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         with open("/var/log/upstream", "a") as file:  # noqa: PTH123
-            file.write(f"{int(code)} {self.path}\n")
+            file.write(f"{int(code)} {self.headers.get('Host')}{self.path}\n")
 
     def log_error(self, format: str, *arguments: object) -> None:
         pass
