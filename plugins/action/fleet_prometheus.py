@@ -7,7 +7,8 @@ from typing import Any
 
 from firstlight.errors import InputError
 from firstlight.fleet_action import FleetAction
-from firstlight.prometheus import Scraped, file_text, targets
+from firstlight.plainvalue import plain
+from firstlight.prometheus import HeadNode, Scraped, file_text, targets
 from firstlight.wholefile import write_whole
 
 
@@ -26,7 +27,9 @@ class ActionModule(FleetAction):
         folder = Path(str(options["folder"]))
         states = self.ledger.states()
         hosts = [self._scraped(name, states.get(name, "planned")) for name in self.hosts]
-        files = targets(hosts, options["node_port"], options["dcgm_port"])
+        # of the whole inventory, and with an empty file where there is none: one from before would live on
+        head_nodes = [self._head_node(name) for name in plain(list(self.variables["groups"].get("head_node", [])))]
+        files = targets(hosts, options["node_port"], options["dcgm_port"], head_nodes)
         diff = []
         for job, groups in files.items():
             path, text = folder / f"{job}.json", file_text(groups)
@@ -50,6 +53,13 @@ class ActionModule(FleetAction):
             state=state,
             gpus=int((profile.get("gpus") or {}).get("count", 0)),
         )
+
+    def _head_node(self, name: str) -> HeadNode:
+        port = self.host_value(name, "node_exporter_port", 9100)
+        try:
+            return HeadNode(name, str(self.host_value(name, "ansible_host") or name), int(port))
+        except (TypeError, ValueError):
+            raise InputError(f"node_exporter_port of {name}: {port!r} is no number") from None
 
 
 def _content(path: Path) -> str:

@@ -12,13 +12,16 @@ description:
     the labels host, site, rack, unit, profile and ledger_state.
   - Hosts that have no address yet are left out; C(dcgm) has those whose profile has GPUs.
   - Limited with C(-l), only the hosts of the limit are in the files.
+  - Writes C(head_node.json) as well, of the inventory's group C(head_node) whatever the limit says, with the label
+    host. Their addresses are C(ansible_host), else the names, and their ports C(node_exporter_port). Without such a
+    group it is an empty list, of which Prometheus makes no target.
 options:
   folder:
     description: The folder for the files, as in C(monitoring/prometheus/prometheus.yml).
     type: path
     required: true
   node_port:
-    description: Port of the node exporter.
+    description: Port of the node exporter on the fleet's hosts.
     type: int
     default: 9100
   dcgm_port:
